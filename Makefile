@@ -1,0 +1,42 @@
+# The front door: every target makes its own environment first, if that is out of date.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check chaos bench docs lock clean
+
+bin := .venv/bin
+
+# Workers share few cores, and no test may reach for the network.
+test chaos: export OMP_NUM_THREADS = 1
+test chaos: export HF_HUB_OFFLINE = 1
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/.ready ## see it work
+	scripts/demo
+
+test: check ## the checks, then the tests
+	$(bin)/python -m pytest -n 2 --dist loadgroup
+
+check: .venv/.ready ## lint, format and types
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+	$(bin)/mypy
+
+chaos: .venv/.ready ## the long kill-and-resume tests
+	$(bin)/python -m pytest -m chaos
+
+bench: .venv/.ready ## the benchmarks
+	$(bin)/python -m benchmarks
+
+docs: .venv/.ready ## build the documentation into site/
+	$(bin)/mkdocs build --strict
+
+lock: ## rewrite requirements.lock from pyproject.toml
+	scripts/lock
+
+clean: ## remove caches and built things; keeps .venv and runs/
+	rm -rf site dist client/dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src client tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+.venv/.ready: requirements.lock pyproject.toml client/pyproject.toml scripts/bootstrap
+	scripts/bootstrap

@@ -1,0 +1,11 @@
+"""Child processes: one way to start them, one way to share work among them.
+
+`launch` is the only place in LeFleet that starts a process. `Pool` hands work to workers as
+JSON lines and takes answers as they come. Imports msgspec and `errors`; `rollouts`, `stages` and
+`cli` use it. Data goes down a child's stdin and comes back on its stdout; its stderr is a log file.
+"""
+
+from lefleet.process.launch import child_environment, launch, stop
+from lefleet.process.pool import Pool
+
+__all__ = ["Pool", "child_environment", "launch", "stop"]

@@ -1,0 +1,108 @@
+"""A few worker processes, each fed one piece of work at a time."""
+
+import contextlib
+import selectors
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lefleet.errors import StageFailed
+from lefleet.process.launch import launch, stop
+
+DONE = b"."
+"""The line that ends the answers to one piece of work."""
+
+
+class Pool:
+    """Sends lines of work to workers and yields their lines of answers.
+
+    A worker reads one line from stdin, writes any number of answer lines and then a line with a
+    single full stop. Everything happens in the caller's thread; the pool starts none. Workers
+    start at the first piece of work, end with the pool, and are killed with the parent.
+    """
+
+    def __init__(self, argv: Sequence[str], size: int, log: Path) -> None:
+        self._argv = argv
+        self._size = size
+        self._log_path = log
+        self._log = log.open("ab")
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            stop(worker)
+            for pipe in (worker.stdin, worker.stdout):
+                # What could not be written to a dead worker is flushed at close and fails again.
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()  # type: ignore[union-attr]
+        self._log.close()
+
+    def run(self, work: Iterable[bytes]) -> Iterator[bytes]:
+        """Answers to all of `work` in the order in which they arrive."""
+        pending = iter(work)
+        with selectors.DefaultSelector() as selector:
+            buffers: dict[int, bytes] = {}
+            idle = list(self._workers)
+            busy = 0
+
+            def feed(worker: "subprocess.Popen[bytes]", line: bytes) -> None:
+                nonlocal busy
+                pipe, out = worker.stdin, worker.stdout
+                assert pipe is not None and out is not None
+                try:
+                    pipe.write(line + b"\n")
+                    pipe.flush()
+                except BrokenPipeError as error:
+                    raise self._died(worker) from error
+                if out.fileno() not in buffers:
+                    buffers[out.fileno()] = b""
+                    selector.register(out, selectors.EVENT_READ, worker)
+                busy += 1
+
+            for line in pending:
+                if not idle and len(self._workers) < self._size:
+                    idle.append(self._start())
+                feed(idle.pop(0), line)
+                if not idle and len(self._workers) == self._size:
+                    break
+            while busy:
+                for key, _ in selector.select():
+                    worker: subprocess.Popen[bytes] = key.data
+                    data = worker.stdout.read1()  # type: ignore[union-attr]
+                    if not data:
+                        raise self._died(worker)
+                    *lines, buffers[key.fd] = (buffers[key.fd] + data).split(b"\n")
+                    for answer in lines:
+                        if answer != DONE:
+                            yield answer
+                            continue
+                        busy -= 1
+                        following = next(pending, None)
+                        if following is not None:
+                            feed(worker, following)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        worker = launch(
+            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+        )
+        self._workers.append(worker)
+        return worker
+
+    def _died(self, worker: "subprocess.Popen[bytes]") -> StageFailed:
+        code = worker.wait()
+        self._log.flush()
+        lines = self._log_path.read_text(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "it said nothing"
+        return StageFailed(
+            f"A worker ended with code {code}: {last}.", f"Its log is {self._log_path}."
+        )

@@ -1,0 +1,58 @@
+"""Typed requests and records: what goes into a stage, and what comes out.
+
+Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
+(`request.json`, `record.json`, `episodes.jsonl`). `border` is the one place where bytes become
+structs. Imports msgspec and `errors`, nothing else; every other folder may import it.
+"""
+
+from lefleet.records.border import decode, encode, validated
+from lefleet.records.checkpoint import CheckpointRecord, Contract, LossPoint
+from lefleet.records.collect import (
+    CollectRequest,
+    Corrections,
+    DatasetRecord,
+    ExistingDataset,
+    ExpertDemos,
+    Tally,
+)
+from lefleet.records.evaluate import (
+    EpisodeRecord,
+    EvaluateRequest,
+    EvaluationRecord,
+    PairCounts,
+    PolicyResult,
+    Rate,
+)
+from lefleet.records.improve import ImproveRequest, MixRecord
+from lefleet.records.seeds import SeedBlock
+from lefleet.records.train import TrainRequest
+
+Request = CollectRequest | TrainRequest | EvaluateRequest | ImproveRequest
+Record = DatasetRecord | CheckpointRecord | EvaluationRecord | MixRecord
+
+__all__ = [
+    "CheckpointRecord",
+    "CollectRequest",
+    "Contract",
+    "Corrections",
+    "DatasetRecord",
+    "EpisodeRecord",
+    "EvaluateRequest",
+    "EvaluationRecord",
+    "ExistingDataset",
+    "ExpertDemos",
+    "ImproveRequest",
+    "LossPoint",
+    "MixRecord",
+    "PairCounts",
+    "PolicyResult",
+    "Rate",
+    "Record",
+    "Request",
+    "SeedBlock",
+    "Tally",
+    "TrainRequest",
+    "decode",
+    "encode",
+    "validated",
+]

@@ -1,0 +1,99 @@
+"""Where demonstrations come from, and the dataset that came of it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lefleet.records.border import Strict
+from lefleet.records.seeds import SeedBlock
+
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Tasks = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expert"):
+    """Scripted demonstrations in simulation."""
+
+    tasks: Tasks = ("easy3",)
+    """Tasks or task sets (easy3, mt10, all)."""
+    episodes_per_task: Positive = 25
+    """Successful demonstrations to keep for each task."""
+    noise: Share = 0.0
+    """Execution noise: the robot does the expert's action plus normal noise of this size, the
+    label stays the expert's own."""
+    seed: NotNegative = int(SeedBlock.COLLECT)
+    """First seed; attempts count up from it."""
+
+
+class ExistingDataset(Strict, frozen=True, kw_only=True, tag_field="kind", tag="dataset"):
+    """Episodes of a LeRobotDataset, from the hub or a local folder."""
+
+    repo_id: str = ""
+    """Dataset on the hub, as user/name. May be left empty with a root."""
+    root: str = ""
+    """Local folder of the dataset. Empty: the hub's cache."""
+    revision: str = ""
+    """Branch, tag or commit on the hub."""
+    tasks: Tasks
+    """Tasks that will be evaluated: only their episodes are taken, and each must have some.
+    MetaWorld names, or the dataset's own task texts."""
+    episodes_per_task: NotNegative = 0
+    """Episodes to take for each task, the same number for all. 0: as many as the rarest has."""
+    seed: NotNegative = 0
+    """Chooses which episodes are taken."""
+
+
+class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corrections"):
+    """DAgger: the policy acts, the expert corrects."""
+
+    checkpoint: str
+    """Train stage folder, pretrained_model folder, or hub id of the policy that acts."""
+    tasks: Tasks = ("easy3",)
+    """Tasks or task sets (easy3, mt10, all)."""
+    episodes_per_task: Positive = 10
+    """Corrected episodes to keep for each task."""
+    mode: Literal["takeover", "relabel"] = "takeover"
+    """takeover: the expert finishes what the policy cannot, and that part is kept.
+    relabel: the policy acts to the end, and every step is labelled with what the expert would do."""
+    patience: Positive = 30
+    """Steps without progress after which the expert takes over."""
+    max_attempts_per_task: NotNegative = 0
+    """Give up on a task after this many episodes. 0: five times episodes_per_task."""
+    seed: NotNegative = int(SeedBlock.COLLECT)
+    """First seed; attempts count up from it."""
+
+
+CollectRequest = ExpertDemos | ExistingDataset | Corrections
+
+
+class Tally(Strict, frozen=True, kw_only=True):
+    """Episodes kept of those attempted."""
+
+    kept: int
+    attempted: int
+
+
+class DatasetRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="dataset_record"):
+    """Exactly which data: enough to train on it again and to find it from a checkpoint."""
+
+    repo_id: str
+    root: str
+    revision: str
+    episodes: tuple[int, ...]
+    """Every episode index in use, in order."""
+    digest: str
+    """sha256 of the content of these episodes (stages.digest)."""
+    fps: int
+    frames: int
+    tasks: dict[str, int]
+    """Episodes by task text."""
+    source: str
+    """expert, dataset, corrections, harvest, correct or mix."""
+    tallies: dict[str, Tally] = {}
+    """Kept and attempted by task, where episodes were attempted."""
+    parents: tuple[str, ...] = ()
+    """Digests of the checkpoint or the datasets that this one came from."""
+    total_episodes: int
+    """Episodes in the folder, of which `episodes` are used."""

@@ -1,0 +1,67 @@
+"""Steps a batch of episodes to their ends."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lefleet.rollouts.episode import Episode
+from lefleet.rollouts.messages import Batch, Demonstrate, Finished
+from lefleet.sim.encode import Observation
+from lefleet.sim.tasks import TASKS
+from lefleet.sim.world import World
+
+
+class Acting(Protocol):
+    """What the engine needs of a policy."""
+
+    def reset(self, seed: int) -> None: ...
+
+    def act(
+        self, observations: Sequence[Observation], instructions: Sequence[str]
+    ) -> npt.NDArray[np.float32]: ...
+
+
+class Engine:
+    """Runs batches one after the other, keeping worlds and policies between them."""
+
+    def __init__(self, load_policy: Callable[[str], Acting]) -> None:
+        self._load_policy = load_policy
+        self._policies: dict[str, Acting] = {}
+        self._idle_worlds: defaultdict[str, list[World]] = defaultdict(list)
+
+    def run(self, batch: Batch) -> Iterator[Finished]:
+        """Yields every episode as it ends."""
+        policy = self._policy_of(batch)
+        episodes = [Episode(slot, self._take_world(slot.task), batch) for slot in batch.slots]
+        # Rows without an episode, and rows whose episode has ended, keep some valid observation.
+        rows = [episodes[0].observation] * batch.size
+        instructions = [TASKS[episodes[0].slot.task].instruction] * batch.size
+        for episode in episodes:
+            instructions[episode.slot.row] = TASKS[episode.slot.task].instruction
+        running = episodes
+        while running:
+            for episode in running:
+                rows[episode.slot.row] = episode.observation
+            actions = None if policy is None else policy.act(rows, instructions)
+            for episode in running:
+                episode.step(None if actions is None else actions[episode.slot.row])
+                if episode.ended:
+                    yield episode.finish()
+                    self._idle_worlds[episode.slot.task].append(episode.world)
+            running = [episode for episode in running if not episode.ended]
+
+    def _policy_of(self, batch: Batch) -> Acting | None:
+        if isinstance(batch.behaviour, Demonstrate):
+            return None
+        if batch.checkpoint not in self._policies:
+            self._policies[batch.checkpoint] = self._load_policy(batch.checkpoint)
+        policy = self._policies[batch.checkpoint]
+        policy.reset(batch.seed)
+        return policy
+
+    def _take_world(self, task: str) -> World:
+        idle = self._idle_worlds[task]
+        return idle.pop() if idle else World(task)

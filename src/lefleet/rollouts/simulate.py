@@ -1,0 +1,46 @@
+"""Shares batches among worker processes and yields finished episodes."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from lefleet.process import Pool
+from lefleet.rollouts.messages import Batch, Finished
+
+
+class Simulators:
+    """Worker processes that run batches; they end with the `with` block.
+
+        with Simulators(workers=2, device="cpu", log=folder / "workers.log") as simulators:
+            for finished in simulators.run(batches): ...
+    """
+
+    def __init__(self, *, workers: int, device: str, log: Path) -> None:
+        argv = (sys.executable, "-m", "lefleet.rollouts.worker", device)
+        self._pool = Pool(argv, workers or default_workers(), log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.__exit__(kind, error, trace)
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Finished]:
+        """Every episode of every batch, in the order in which they end."""
+        for line in self._pool.run(msgspec.json.encode(batch) for batch in batches):
+            yield msgspec.json.decode(line, type=Finished)
+
+
+def default_workers() -> int:
+    """One worker per core that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

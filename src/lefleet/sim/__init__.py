@@ -1,0 +1,24 @@
+"""MetaWorld as a state-based LeRobot environment: a plugin, not a fork.
+
+`--env.discover_packages_path=lefleet.sim --env.type=lefleet_metaworld` makes it known to the
+stock `lerobot-train` and `lerobot-eval`: LeRobot imports the modules of this package, and
+`plugin` registers the environment.
+
+    tasks    the 50 tasks, their instructions and horizons, task sets (no heavy imports)
+    world    one MetaWorld simulation: seeds, steps, progress
+    encode   raw MetaWorld observation -> policy vectors, with the names of every column
+    expert   scripted experts
+    render   fast off-screen frames
+    env      the gym environment that LeRobot steps
+    plugin   LeRobot's registry entry
+
+Imports nothing of lefleet but `errors`. `rollouts` steps `world` directly; LeRobot's own
+programs come in through `plugin`.
+"""
+
+import os
+import sys
+
+# MuJoCo chooses its graphics library once, when it is first imported; the default needs a screen.
+if sys.platform == "linux":
+    os.environ.setdefault("MUJOCO_GL", "egl")

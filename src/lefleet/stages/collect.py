@@ -1,0 +1,99 @@
+"""collect: a proposal becomes a dataset."""
+
+import math
+
+from lefleet.errors import StageFailed
+from lefleet.records import (
+    CollectRequest,
+    Corrections,
+    DatasetRecord,
+    ExistingDataset,
+    ExpertDemos,
+)
+from lefleet.rollouts import Demonstrate, Relabel, TakeOver
+from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.coverage import require_coverage, task_text
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.gather import Gathered, Wanted, gather
+from lefleet.stages.progress import Progress
+from lefleet.stages.references import find_checkpoint
+
+POLICY_BATCH = 15
+"""Episodes that step together where a policy acts."""
+
+
+def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> DatasetRecord:
+    """Carry out the request; the dataset covers every task asked for, or there is an error."""
+    match request:
+        case ExpertDemos():
+            return _expert(request, stage, progress)
+        case Corrections():
+            return _corrections(request, stage, progress)
+        case ExistingDataset():
+            from lefleet.stages.select import select
+
+            return select(request)
+
+
+def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
+    goal = request.episodes_per_task
+    wanted = Wanted(
+        tasks=resolve_tasks(request.tasks),
+        goal=goal,
+        max_attempts=4 * goal + 10,
+        block=math.ceil(goal / 5) + 1,
+        first_seed=request.seed,
+        behaviour=Demonstrate(noise=request.noise),
+    )
+    gathered = gather(wanted, stage, progress)
+    for task, tally in gathered.tallies.items():
+        if tally.kept < goal:
+            raise StageFailed(
+                f"The expert succeeded in only {tally.kept} of {tally.attempted} episodes of "
+                f"{task}, {goal} are wanted.",
+                "Ask for fewer, or lower the noise.",
+            )
+    return _write(gathered, stage, progress, source="expert")
+
+
+def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
+    checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
+    goal = request.episodes_per_task
+    takeover = request.mode == "takeover"
+    wanted = Wanted(
+        tasks=resolve_tasks(request.tasks),
+        goal=goal,
+        max_attempts=request.max_attempts_per_task or 5 * goal,
+        block=goal,
+        first_seed=request.seed,
+        behaviour=TakeOver(patience=request.patience) if takeover else Relabel(),
+        checkpoint=checkpoint.path,
+        batch_size=POLICY_BATCH,
+        keep_failures=not takeover,
+    )
+    gathered = gather(wanted, stage, progress)
+    available = {task_text(task): len(kept) for task, kept in gathered.kept.items()}
+    require_coverage(available, wanted.tasks, "what the expert had to correct")
+    return _write(
+        gathered, stage, progress, source="corrections", parents=(checkpoint.digest,)
+    )
+
+
+def _write(
+    gathered: Gathered,
+    stage: StageFolder,
+    progress: Progress,
+    *,
+    source: str,
+    parents: tuple[str, ...] = (),
+) -> DatasetRecord:
+    from lefleet.stages.datasets import write_dataset
+
+    return write_dataset(
+        stage.fresh("dataset"),
+        gathered.interleaved(),
+        progress,
+        source=source,
+        tallies=gathered.tallies,
+        parents=parents,
+    )

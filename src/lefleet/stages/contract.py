@@ -1,0 +1,44 @@
+"""The contract of a checkpoint: what every column of its inputs and outputs means."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lefleet.records import Contract, DatasetRecord
+
+CONTRACT_FILE = "lefleet.json"
+
+_IMAGES = ("image", "video")
+
+
+def read_info(dataset: DatasetRecord) -> dict[str, Any]:
+    """The dataset's own description of its features."""
+    info: dict[str, Any] = msgspec.json.decode(
+        (Path(dataset.root) / "meta" / "info.json").read_bytes()
+    )
+    return info
+
+
+def contract_of(dataset: DatasetRecord, policy_type: str, info: dict[str, Any]) -> Contract:
+    """Names and shapes come from the data that the policy was trained on."""
+    features = info["features"]
+    observed = {key: value for key, value in features.items() if key.startswith("observation.")}
+    return Contract(
+        action_names=_names(features["action"]),
+        vectors={k: _names(v) for k, v in observed.items() if v["dtype"] not in _IMAGES},
+        cameras={k: tuple(v["shape"]) for k, v in observed.items() if v["dtype"] in _IMAGES},
+        fps=int(info["fps"]),
+        policy_type=policy_type,
+        robot_type=info.get("robot_type") or "",
+        tasks=tuple(dataset.tasks),
+        dataset_digest=dataset.digest,
+    )
+
+
+def _names(feature: dict[str, Any]) -> tuple[str, ...]:
+    """Names of a vector's columns; datasets keep them as a list, or as a list under one key."""
+    names = feature.get("names") or [str(column) for column in range(feature["shape"][0])]
+    if isinstance(names, dict):
+        names = [name for group in names.values() for name in group]
+    return tuple(names)

@@ -1,0 +1,93 @@
+"""Content digests: the same digest means the same data, or the same behaviour."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+INFERENCE_FILES = ("*.safetensors", "*.json", "*.model")
+"""What inference reads of a checkpoint: config, weights, processors with their statistics,
+adapters, tokenizers."""
+
+_NOT_FOR_INFERENCE = ("train_config.json", "lefleet.json")
+_BOOKKEEPING = ("index", "episode_index", "task_index", "timestamp", "frame_index")
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """sha256 over every file in a pretrained_model folder that inference reads, and its name."""
+    files = {file for pattern in INFERENCE_FILES for file in folder.glob(pattern)}
+    total = hashlib.sha256()
+    for file in sorted(files):
+        if file.name not in _NOT_FOR_INFERENCE:
+            total.update(f"{file.name}\0{file_digest(file)}\n".encode())
+    return total.hexdigest()
+
+
+def dataset_digest(
+    info: dict[str, Any],
+    episodes: Sequence[int],
+    tasks: dict[int, str],
+    data_files: Iterable[Path],
+    video_files: Iterable[Path],
+) -> str:
+    """sha256 over the content of `episodes`: features, rates, task texts, every value.
+
+    Positions in files and indices do not count, so the same episodes merged or copied elsewhere
+    keep their digest. Videos count by file.
+    """
+    import pyarrow.parquet as pq
+
+    wanted = set(episodes)
+    by_episode: dict[int, str] = {}
+    features = {key: info["features"][key] for key in sorted(info["features"])}
+    for file in data_files:
+        table = pq.read_table(file)
+        for number, rows in _rows_by_episode(table):
+            if number in wanted:
+                by_episode[number] = _rows_digest(rows, tasks)
+    total = hashlib.sha256()
+    shape = {
+        key: [feature["dtype"], list(feature["shape"]), feature.get("names")]
+        for key, feature in features.items()
+        if key not in _BOOKKEEPING
+    }
+    total.update(json.dumps([info["fps"], shape], sort_keys=True).encode())
+    for number in episodes:
+        total.update(by_episode[number].encode())
+    for file in sorted(video_files):
+        total.update(file_digest(file).encode())
+    return total.hexdigest()
+
+
+def _rows_by_episode(table: Any) -> Iterable[tuple[int, Any]]:
+    """(episode index, its rows); an episode's rows follow each other in one file."""
+    numbers = table.column("episode_index").to_numpy()
+    start = 0
+    for position in range(1, len(numbers) + 1):
+        if position == len(numbers) or numbers[position] != numbers[start]:
+            yield int(numbers[start]), table.slice(start, position - start)
+            start = position
+
+
+def _rows_digest(rows: Any, tasks: dict[int, str]) -> str:
+    content = hashlib.sha256()
+    for task_index in rows.column("task_index").to_numpy():
+        content.update(tasks[int(task_index)].encode() + b"\0")
+    for name in sorted(rows.column_names):
+        if name in _BOOKKEEPING:
+            continue
+        column = rows.column(name).combine_chunks()
+        while hasattr(column, "flatten") and hasattr(column.type, "value_type"):
+            column = column.flatten()
+        content.update(name.encode() + b"\0")
+        try:
+            content.update(column.to_numpy(zero_copy_only=False).tobytes())
+        except (TypeError, ValueError):
+            content.update(repr(column.to_pylist()).encode())
+    return content.hexdigest()

@@ -1,0 +1,140 @@
+"""evaluate: a fixed block of episodes, streamed one by one; two checkpoints on the same seeds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lefleet.records import (
+    EpisodeRecord,
+    EvaluateRequest,
+    EvaluationRecord,
+    PairCounts,
+    PolicyResult,
+    Rate,
+)
+from lefleet.rollouts import Act, Finished, Simulators, Slot, default_workers
+from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.journal import Journal
+from lefleet.stages.plan import Key, interleave, plan_batches
+from lefleet.stages.progress import Progress, Update
+from lefleet.stages.references import CheckpointReference, find_checkpoint
+from lefleet.stats import exact_interval
+
+EPISODES = "episodes.jsonl"
+
+
+def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -> EvaluationRecord:
+    """Run every episode that is not in `episodes.jsonl` yet, then summarise the file."""
+    tasks = resolve_tasks(request.tasks)
+    candidate = find_checkpoint(request.checkpoint, "checkpoint")
+    baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
+    with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
+        note = _run_missing(request, tasks, candidate, baseline, journal, stage, progress)
+        episodes: list[EpisodeRecord] = journal.lines
+    ours = [episode for episode in episodes if episode.policy == "candidate"]
+    theirs = [episode for episode in episodes if episode.policy == "baseline"]
+    return EvaluationRecord(
+        candidate=summarise(candidate, tasks, ours),
+        baseline=summarise(baseline, tasks, theirs) if baseline else None,
+        pairs=count_pairs(ours, theirs) if baseline else None,
+        tasks=tasks,
+        first_seed=request.seed,
+        episodes_per_task=request.episodes_per_task,
+        episodes_file=EPISODES,
+        videos_note=note,
+    )
+
+
+def _run_missing(
+    request: EvaluateRequest,
+    tasks: tuple[str, ...],
+    candidate: CheckpointReference,
+    baseline: CheckpointReference | None,
+    journal: Journal,
+    stage: StageFolder,
+    progress: Progress,
+) -> str:
+    """Append the missing episodes; returns why films are missing, or an empty string."""
+    seeds = range(request.seed, request.seed + request.episodes_per_task)
+    # A checkpoint against itself is one path with two roles: the role tells them apart.
+    roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
+    total = len(roles) * len(tasks) * len(seeds)
+    successes = sum(line.success for line in journal.lines)
+    note = ""
+    workers = min(request.workers or default_workers(), -(-total // request.batch_size))
+    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
+        for role, path in roles.items():
+            done = {Key(path, line.task, line.seed) for line in journal.lines if line.policy == role}
+
+            def slot(row: int, key: Key, role: str = role) -> Slot:
+                filmed = key.seed - request.seed < request.videos_per_task
+                video = stage.path / "videos" / f"{role}_{key.task}_{key.seed}.mp4"
+                return Slot(
+                    row=row, task=key.task, seed=key.seed, video=str(video) if filmed else ""
+                )
+
+            batches = plan_batches(
+                interleave(path, tasks, seeds),
+                done,
+                size=request.batch_size,
+                behaviour=Act(),
+                make_slot=slot,
+                episode_length=request.episode_length,
+            )
+            for finished in simulators.run(batches):
+                journal.append(_episode(role, finished, stage.path))
+                successes += finished.success
+                note = note or finished.video_problem
+                count = len(journal.lines)
+                progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
+    return note
+
+
+def _episode(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
+    return EpisodeRecord(
+        policy="candidate" if role == "candidate" else "baseline",
+        task=finished.task,
+        seed=finished.seed,
+        success=finished.success,
+        progress=round(finished.progress, 4),
+        length=finished.length,
+        video=str(Path(finished.video).relative_to(folder)) if finished.video else "",
+    )
+
+
+def summarise(
+    checkpoint: CheckpointReference, tasks: Sequence[str], episodes: Sequence[EpisodeRecord]
+) -> PolicyResult:
+    """Rates with exact intervals, over all and per task."""
+    return PolicyResult(
+        checkpoint=checkpoint.path,
+        digest=checkpoint.digest,
+        overall=rate(episodes),
+        per_task={task: rate([e for e in episodes if e.task == task]) for task in tasks},
+        mean_progress=sum(e.progress for e in episodes) / len(episodes),
+        mean_length=sum(e.length for e in episodes) / len(episodes),
+    )
+
+
+def rate(episodes: Sequence[EpisodeRecord]) -> Rate:
+    """Successes of a number of episodes that was fixed beforehand."""
+    successes = sum(episode.success for episode in episodes)
+    count = len(episodes)
+    return Rate(
+        successes=successes,
+        episodes=count,
+        rate=successes / count,
+        interval=exact_interval(successes, count),
+    )
+
+
+def count_pairs(ours: Sequence[EpisodeRecord], theirs: Sequence[EpisodeRecord]) -> PairCounts:
+    """Outcomes of both checkpoints on the same task and seed."""
+    baseline = {(episode.task, episode.seed): episode.success for episode in theirs}
+    pairs = [(episode.success, baseline[episode.task, episode.seed]) for episode in ours]
+    return PairCounts(
+        both=pairs.count((True, True)),
+        only_candidate=pairs.count((True, False)),
+        only_baseline=pairs.count((False, True)),
+        neither=pairs.count((False, False)),
+    )

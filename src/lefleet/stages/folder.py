@@ -1,0 +1,130 @@
+"""A stage's folder: who works in it, what was asked, what came out."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lefleet.errors import BadInput, StageFailed
+from lefleet.records import Record, Request, decode, encode
+
+REQUEST = "request.json"
+RECORD = "record.json"
+
+
+class StageFolder:
+    """Exclusive use of one stage folder.
+
+    The lock is a flock on `.lock`, not inherited by children: it is free as soon as this process
+    is gone, however it went. `commit` writes the record under its final name in one step, so a
+    record that exists is complete.
+    """
+
+    def __init__(self, path: Path, request: Request) -> None:
+        self.path = path
+        self._request = request
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise BadInput(
+                f"out: {self.path} cannot be used: {error.strerror}.", "Choose another folder."
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise StageFailed(
+                f"Another process is working in {self.path}.", "Wait for it, or stop it first."
+            ) from error
+        try:
+            self._claim()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._lock)
+
+    @property
+    def log(self) -> Path:
+        """Output of child processes."""
+        return self.path / "log.txt"
+
+    def record(self) -> Record | None:
+        """What an earlier run committed."""
+        return read_record(self.path)
+
+    def commit(self, record: Record) -> None:
+        """Make the stage done."""
+        write_durably(self.path / RECORD, encode(record))
+
+    def fresh(self, name: str) -> Path:
+        """A path in the folder where nothing is; leftovers of an interrupted run are removed."""
+        path = self.path / name
+        if path.exists():
+            shutil.rmtree(path)
+        return path
+
+    def _claim(self) -> None:
+        """Write the request, or see that the folder was made for the same one."""
+        mine = encode(self._request)
+        path = self.path / REQUEST
+        if not path.exists():
+            if any(entry.name != ".lock" for entry in self.path.iterdir()):
+                raise BadInput(
+                    f"out: {self.path} is not empty and not a stage's folder.",
+                    "Choose another folder.",
+                )
+            write_durably(path, mine)
+            return
+        theirs = decode(path.read_bytes(), Request, str(path))
+        if theirs != self._request:
+            raise BadInput(
+                f"out: {self.path} was made for another request ({_difference(theirs, self._request)}).",
+                "Choose another folder, or remove this one.",
+            )
+
+
+def read_record(path: Path) -> Record | None:
+    """The record that a stage committed in `path`, None when it has not."""
+    file = path / RECORD
+    if not file.exists():
+        return None
+    record: Record = decode(file.read_bytes(), Record, str(file))
+    return record
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """All of `data` under `path`, or nothing, also when the machine stops in between."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    parent = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _difference(theirs: Request, mine: Request) -> str:
+    if type(theirs) is not type(mine):
+        return f"a {type(theirs).__name__}"
+    for name in mine.__struct_fields__:
+        there, here = getattr(theirs, name), getattr(mine, name)
+        if there != here:
+            return f"{name} is {there!r} there, {here!r} here"
+    return "equal"

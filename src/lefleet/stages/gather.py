@@ -1,0 +1,105 @@
+"""Roll out until enough episodes of every task are kept."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from lefleet.records import Tally
+from lefleet.rollouts import Behaviour, Finished, Simulators, Slot
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.journal import Journal
+from lefleet.stages.plan import Key, interleave, plan_batches
+from lefleet.stages.progress import Progress, Update
+
+
+class Wanted(NamedTuple):
+    """What to gather."""
+
+    tasks: tuple[str, ...]
+    goal: int
+    """Episodes to keep per task."""
+    max_attempts: int
+    """Per task."""
+    block: int
+    """Attempts per task in each round after the first."""
+    first_seed: int
+    behaviour: Behaviour
+    checkpoint: str = ""
+    batch_size: int = 4
+    """Episodes that step together."""
+    keep_failures: bool = False
+    workers: int = 0
+    device: str = "cpu"
+
+
+class Gathered(NamedTuple):
+    """Kept episodes by task, in the order of their seeds, and how many it took."""
+
+    kept: dict[str, list[Finished]]
+    tallies: dict[str, Tally]
+
+    def interleaved(self) -> list[Finished]:
+        """First of every task, second of every task, and so on: any beginning is balanced."""
+        rows = zip_longest(*self.kept.values())
+        return [finished for row in rows for finished in row if finished is not None]
+
+
+def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
+    """Attempts count up from the first seed in rounds; the first that are kept are taken.
+
+    Which episodes those are depends on seeds alone, not on timing or interruptions: rounds are
+    finished before they are looked at, and every attempt is in `attempts.jsonl`.
+    """
+    frames = stage.path / "frames"
+    frames.mkdir(exist_ok=True)
+    total = wanted.goal * len(wanted.tasks)
+
+    def slot(row: int, key: Key) -> Slot:
+        path = frames / f"{key.task}_{key.seed}.npz"
+        return Slot(row=row, task=key.task, seed=key.seed, frames=str(path))
+
+    with (
+        Journal(stage.path / "attempts.jsonl", Finished) as journal,
+        Simulators(workers=wanted.workers, device=wanted.device, log=stage.log) as simulators,
+    ):
+        for seeds in _rounds(wanted):
+            before = [line for line in journal.lines if line.seed < seeds.start]
+            short = [task for task in wanted.tasks if len(_take(wanted, before, task)) < wanted.goal]
+            if not short:
+                break
+            batches = plan_batches(
+                interleave(wanted.checkpoint, short, seeds),
+                {Key(wanted.checkpoint, line.task, line.seed) for line in journal.lines},
+                size=wanted.batch_size,
+                behaviour=wanted.behaviour,
+                make_slot=slot,
+                keep_failures=wanted.keep_failures,
+            )
+            for finished in simulators.run(batches):
+                journal.append(finished)
+                kept = sum(len(_take(wanted, journal.lines, task)) for task in wanted.tasks)
+                progress(Update(kept, total, "episodes", f"{len(journal.lines)} attempted"))
+        kept_by_task = {task: _take(wanted, journal.lines, task) for task in wanted.tasks}
+        attempts = Counter(line.task for line in journal.lines)
+        tallies = {
+            task: Tally(kept=len(kept_by_task[task]), attempted=attempts[task])
+            for task in wanted.tasks
+        }
+        return Gathered(kept_by_task, tallies)
+
+
+def _rounds(wanted: Wanted) -> Iterator[range]:
+    """Seeds of each round: first as many as are wanted, then `block` more at a time."""
+    start = 0
+    while start < wanted.max_attempts:
+        size = wanted.block if start else wanted.goal
+        stop = min(start + size, wanted.max_attempts)
+        yield range(wanted.first_seed + start, wanted.first_seed + stop)
+        start = stop
+
+
+def _take(wanted: Wanted, lines: Sequence[Finished], task: str) -> list[Finished]:
+    """The first kept episodes of `task` by seed, as many as are wanted."""
+    kept = (line for line in lines if line.task == task and line.labelled)
+    return sorted(kept, key=lambda line: line.seed)[: wanted.goal]

@@ -1,0 +1,86 @@
+"""improve: what a policy does or gets wrong becomes data, mixed into the demonstrations."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from lefleet.records import ImproveRequest, MixRecord
+from lefleet.rollouts import Act, Finished, TakeOver
+from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.collect import POLICY_BATCH
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.gather import Wanted, gather
+from lefleet.stages.progress import Progress
+from lefleet.stages.references import find_checkpoint, find_dataset
+
+
+def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> MixRecord:
+    """Gather, cap, merge. Keeping nothing is a result with a note, not an error."""
+    checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
+    demos, earlier = find_dataset(request.demos, "demos")
+    goal = request.episodes_per_task
+    correct = request.method == "correct"
+    wanted = Wanted(
+        tasks=resolve_tasks(request.tasks),
+        goal=goal,
+        max_attempts=request.max_attempts_per_task or 5 * goal,
+        block=goal,
+        first_seed=request.seed,
+        behaviour=TakeOver(patience=request.patience) if correct else Act(),
+        checkpoint=checkpoint.path,
+        batch_size=POLICY_BATCH,
+        workers=request.workers,
+        device=request.device,
+    )
+    gathered = gather(wanted, stage, progress)
+    allowed = room(len(demos.episodes), earlier, request.mixing_ratio)
+    candidates = gathered.interleaved()
+    taken = candidates[:allowed]
+    dataset = demos
+    if taken:
+        from lefleet.stages.datasets import describe_dataset, merge, write_dataset
+
+        added = write_dataset(
+            stage.fresh("added"),
+            taken,
+            progress,
+            source=request.method,
+            tallies=gathered.tallies,
+            parents=(checkpoint.digest,),
+        )
+        mixed = merge((demos, added), stage.fresh("mix"), stage.fresh("scratch"))
+        dataset = describe_dataset(
+            mixed,
+            range(mixed.total_episodes),
+            source="mix",
+            parents=(demos.digest, added.digest),
+        )
+    return MixRecord(
+        dataset=dataset,
+        method=request.method,
+        checkpoint_digest=checkpoint.digest,
+        tallies=gathered.tallies,
+        added=dict(Counter(episode.task for episode in taken)),
+        self_generated=earlier + len(taken),
+        note=_note(candidates, taken, request),
+    )
+
+
+def room(episodes: int, self_generated: int, ratio: float) -> int:
+    """How many more self-generated episodes keep their share of the mix at or below `ratio`.
+
+    `episodes` are all that are there now, `self_generated` of them made by policies.
+    """
+    demonstrations = episodes - self_generated
+    # The small term takes back what rounding took from a whole number.
+    most = int(demonstrations * ratio / (1.0 - ratio) + 1e-9)
+    return max(0, most - self_generated)
+
+
+def _note(candidates: Sequence[Finished], taken: Sequence[Finished], request: ImproveRequest) -> str:
+    if not candidates:
+        what = "success to keep" if request.method == "harvest" else "failure to correct"
+        return f"No {what} was found; the data is unchanged."
+    if len(taken) < len(candidates):
+        dropped = len(candidates) - len(taken)
+        return f"mixing_ratio {request.mixing_ratio:g} left out {dropped} of {len(candidates)}."
+    return ""

@@ -1,0 +1,47 @@
+"""An append-only file of JSON lines that survives being cut off anywhere."""
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+
+class Journal:
+    """Lines of one struct type; what was appended is on disk when `append` returns.
+
+    A line that a crash cut short is dropped at the next opening.
+    """
+
+    def __init__(self, path: Path, kind: Any) -> None:
+        self.lines: list[Any] = []
+        intact = b""
+        if path.exists():
+            *complete, _ = path.read_bytes().split(b"\n")
+            for line in complete:
+                try:
+                    self.lines.append(msgspec.json.decode(line, type=kind))
+                except msgspec.MsgspecError:
+                    break
+                intact += line + b"\n"
+        self._file = path.open("r+b" if path.exists() else "wb")
+        self._file.truncate(len(intact))
+        self._file.seek(len(intact))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def append(self, line: Any) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.lines.append(line)

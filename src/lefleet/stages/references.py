@@ -1,0 +1,92 @@
+"""What a user names, to what it means: stage folders, LeRobot folders, hub ids."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from lefleet.errors import BadInput
+from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
+from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.folder import REQUEST, read_record
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_PRETRAINED = ("", "pretrained_model", "checkpoints/last/pretrained_model")
+
+
+class CheckpointReference(NamedTuple):
+    """A checkpoint whose files are on this machine."""
+
+    path: str
+    digest: str
+
+
+class DatasetReference(NamedTuple):
+    """Data to train on or to add to."""
+
+    record: DatasetRecord
+    self_generated: int
+    """Episodes of it that a policy made, known where it is a mix."""
+
+
+def find_checkpoint(name: str, field: str) -> CheckpointReference:
+    """The checkpoint that `name` stands for; `field` is what the request calls it."""
+    folder = Path(name).resolve()
+    if folder.is_dir():
+        record = read_record(folder)
+        if isinstance(record, CheckpointRecord):
+            return CheckpointReference(record.path, record.digest)
+        for inside in _PRETRAINED:
+            if (folder / inside / "config.json").is_file():
+                found = (folder / inside).resolve()
+                return CheckpointReference(str(found), checkpoint_digest(found))
+        raise BadInput(f"{field}: {_why_not(folder, 'checkpoint')}", _CHECKPOINT_REMEDY)
+    if not _HUB_ID.fullmatch(name):
+        raise BadInput(f"{field}: {name} does not exist.", _CHECKPOINT_REMEDY)
+    return _from_hub(name, field)
+
+
+def find_dataset(name: str, field: str) -> DatasetReference:
+    """The dataset that `name` stands for; `field` is what the request calls it."""
+    folder = Path(name).resolve()
+    if not folder.is_dir():
+        raise BadInput(f"{field}: {name} does not exist.", _DATASET_REMEDY)
+    match read_record(folder):
+        case DatasetRecord() as record:
+            return DatasetReference(record, 0)
+        case MixRecord() as mix:
+            return DatasetReference(mix.dataset, mix.self_generated)
+        case _:
+            pass
+    if not (folder / "meta" / "info.json").is_file():
+        raise BadInput(f"{field}: {_why_not(folder, 'dataset')}", _DATASET_REMEDY)
+    from lefleet.stages.datasets import describe_dataset, local_metadata
+
+    metadata = local_metadata(folder)
+    record = describe_dataset(metadata, range(metadata.total_episodes), source="dataset")
+    return DatasetReference(record, 0)
+
+
+_CHECKPOINT_REMEDY = (
+    "Name a finished train stage folder, a pretrained_model folder, or a hub id as user/name."
+)
+_DATASET_REMEDY = "Name a finished collect or improve stage folder, or a LeRobotDataset folder."
+
+
+def _why_not(folder: Path, kind: str) -> str:
+    if read_record(folder) is None and (folder / REQUEST).exists():
+        return f"the stage in {folder} is not finished."
+    return f"{folder} holds no {kind}."
+
+
+def _from_hub(name: str, field: str) -> CheckpointReference:
+    from huggingface_hub import snapshot_download
+
+    try:
+        path = Path(snapshot_download(name))
+    except Exception as error:
+        raise BadInput(
+            f"{field}: {name} is no folder here and could not be loaded from the hub "
+            f"({type(error).__name__}).",
+            _CHECKPOINT_REMEDY,
+        ) from error
+    return CheckpointReference(str(path), checkpoint_digest(path))

@@ -1,0 +1,71 @@
+"""Run one stage in its folder."""
+
+from pathlib import Path
+from typing import Any, overload
+
+from lefleet.records import (
+    CheckpointRecord,
+    CollectRequest,
+    DatasetRecord,
+    EvaluateRequest,
+    EvaluationRecord,
+    ImproveRequest,
+    MixRecord,
+    Record,
+    Request,
+    TrainRequest,
+    validated,
+)
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.progress import Progress, silent
+
+
+@overload
+def run_stage(
+    request: CollectRequest, folder: str | Path, progress: Progress = ...
+) -> DatasetRecord: ...
+@overload
+def run_stage(
+    request: TrainRequest, folder: str | Path, progress: Progress = ...
+) -> CheckpointRecord: ...
+@overload
+def run_stage(
+    request: EvaluateRequest, folder: str | Path, progress: Progress = ...
+) -> EvaluationRecord: ...
+@overload
+def run_stage(
+    request: ImproveRequest, folder: str | Path, progress: Progress = ...
+) -> MixRecord: ...
+def run_stage(request: Request, folder: str | Path, progress: Progress = silent) -> Record:
+    """Carry out `request` in `folder` and return its record.
+
+    Safe to call again: a committed record is returned at once, an interrupted stage goes on.
+    """
+    request = validated(request, type(request).__name__)
+    body = _body(request)
+    with StageFolder(Path(folder).resolve(), request) as stage:
+        record = stage.record()
+        if record is None:
+            record = body(request, stage, progress)
+            stage.commit(record)
+        return record
+
+
+def _body(request: Request) -> Any:
+    match request:
+        case TrainRequest():
+            from lefleet.stages.train import train
+
+            return train
+        case EvaluateRequest():
+            from lefleet.stages.evaluate import evaluate
+
+            return evaluate
+        case ImproveRequest():
+            from lefleet.stages.improve import improve
+
+            return improve
+        case _:
+            from lefleet.stages.collect import collect
+
+            return collect

@@ -1,0 +1,162 @@
+"""train: LeRobot's training as a child process, resumed where it stopped."""
+
+import math
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lefleet.errors import BadInput, StageFailed
+from lefleet.process import launch, stop
+from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
+from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info
+from lefleet.stages.coverage import require_coverage
+from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.folder import StageFolder, write_durably
+from lefleet.stages.progress import Progress, Update
+from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
+from lefleet.stages.select import wanted_texts
+from lefleet.stages.train_command import Command, resume_command, start_command
+from lefleet.stages.train_log import (
+    RESUME_MARK,
+    last_words,
+    parse_bar,
+    parse_metrics,
+    read_curve,
+    split_lines,
+)
+
+
+def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> CheckpointRecord:
+    """Train to the last step, starting from the newest checkpoint in the folder."""
+    dataset = find_dataset(request.dataset, "dataset").record
+    require_coverage(dataset.tasks, wanted_texts(request.tasks), request.dataset)
+    init = find_checkpoint(request.init, "init") if request.init else None
+    if request.rename_map and init is None:
+        raise BadInput(
+            "rename_map: it needs a checkpoint to rename for.",
+            "Give init, or leave rename_map out: a fresh policy takes the dataset's own names.",
+        )
+    output = stage.path / "training"
+    reached = _last_step(output)
+    if reached < request.steps:
+        command = _command(request, dataset, init, output, reached)
+        with stage.log.open("ab") as log:
+            if reached:
+                log.write(f"\n{RESUME_MARK} {reached}\n".encode())
+            _follow(command, request, reached, log, progress)
+    return _record(request, stage, dataset, init, output)
+
+
+def _command(
+    request: TrainRequest,
+    dataset: DatasetRecord,
+    init: CheckpointReference | None,
+    output: Path,
+    reached: int,
+) -> Command:
+    if reached:
+        return resume_command(request, last_checkpoint(output))
+    if output.exists():
+        shutil.rmtree(output)
+    cameras = contract_of(dataset, "", read_info(dataset)).cameras
+    return start_command(
+        request, dataset, init.path if init else "", output, is_state_only=not cameras
+    )
+
+
+def _follow(
+    command: Command, request: TrainRequest, reached: int, log: Any, progress: Progress
+) -> None:
+    """Run the child to its end, copying what it says to the log and its progress to the user."""
+    child = launch(
+        command.argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        environment=command.environment,
+    )
+    said: list[str] = []
+    loss = ""
+    try:
+        progress(Update(reached, request.steps, "steps", "LeRobot is starting"))
+        for line in _lines(child, log):
+            said.append(line)
+            if metrics := parse_metrics(line):
+                loss = f"loss {metrics[0]:.4g}"
+            if bar := parse_bar(line):
+                detail = f"{loss} LeRobot's ETA {bar.eta}".strip()
+                progress(Update(reached + bar.done, request.steps, "steps", detail))
+        code = child.wait()
+    finally:
+        stop(child)
+    if code:
+        raise StageFailed(
+            f"Training failed with exit code {code}: {last_words(said) or 'it said nothing'}.",
+            f"The whole log is {log.name}.",
+        )
+
+
+def _lines(child: "subprocess.Popen[bytes]", log: Any) -> Iterator[str]:
+    assert child.stdout is not None  # noqa: S101
+    rest = ""
+    while data := child.stdout.read1():  # type: ignore[attr-defined]
+        log.write(data)
+        log.flush()
+        *lines, rest = split_lines(rest + data.decode(errors="replace"))
+        yield from lines
+    yield rest
+
+
+def _record(
+    request: TrainRequest,
+    stage: StageFolder,
+    dataset: DatasetRecord,
+    init: CheckpointReference | None,
+    output: Path,
+) -> CheckpointRecord:
+    curve, resumed = read_curve(
+        split_lines(stage.log.read_text(errors="replace")), request.log_every
+    )
+    final_loss = curve[-1].loss if curve else 0.0
+    if not math.isfinite(final_loss):
+        raise StageFailed(
+            "Training diverged: the loss is not a number.",
+            "Lower learning_rate, or look at the data.",
+        )
+    folder = last_checkpoint(output) / "pretrained_model"
+    config = msgspec.json.decode((folder / "config.json").read_bytes())
+    contract = contract_of(dataset, config["type"], read_info(dataset))
+    write_durably(folder / CONTRACT_FILE, encode(contract))
+    return CheckpointRecord(
+        path=str(folder),
+        digest=checkpoint_digest(folder),
+        policy_type=config["type"],
+        steps=request.steps,
+        final_loss=final_loss,
+        curve=tuple(curve),
+        contract=contract,
+        init_digest=init.digest if init else "",
+        resumed_at=tuple(resumed),
+    )
+
+
+def last_checkpoint(output: Path) -> Path:
+    """Folder of the newest complete checkpoint.
+
+    LeRobot points `last` at a checkpoint after it is complete, but removes the old link first.
+    Without the link the newest folder may be half written, so the one before it counts.
+    """
+    link = output / "checkpoints" / "last"
+    if link.exists():
+        return link.resolve()
+    numbered = sorted(path for path in (output / "checkpoints").glob("[0-9]*"))
+    return numbered[-2] if len(numbered) > 1 else output / "none"
+
+
+def _last_step(output: Path) -> int:
+    """Step of the newest complete checkpoint, 0 without one."""
+    file = last_checkpoint(output) / "training_state" / "training_step.json"
+    return int(msgspec.json.decode(file.read_bytes())["step"]) if file.is_file() else 0

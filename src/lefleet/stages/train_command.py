@@ -1,0 +1,119 @@
+"""The command line of a training: a pure function of the request."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lefleet.records import DatasetRecord, TrainRequest
+
+SMALL_STATE_ACT = {
+    "use_vae": "false",
+    "dim_model": "64",
+    "dim_feedforward": "256",
+    "n_heads": "4",
+    "n_encoder_layers": "2",
+    "chunk_size": "10",
+    "n_action_steps": "5",
+    "dropout": "0.0",
+    # The simulation scales its vectors itself; ACT's own statistics know no environment state.
+    "normalization_mapping": json.dumps(
+        dict.fromkeys(("STATE", "ENV", "ACTION", "VISUAL"), "IDENTITY")
+    ),
+}
+"""An ACT that suits state vectors and trains in a minute on one core."""
+
+_NEEDS_NO_HUB = frozenset({"act", "diffusion", "vqbet", "tdmpc"})
+
+
+class Command(NamedTuple):
+    """What to start."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def start_command(
+    request: TrainRequest, dataset: DatasetRecord, init: str, output: Path, *, is_state_only: bool
+) -> Command:
+    """A training from its beginning."""
+    small = is_state_only and request.policy_type == "act"
+    settings = {**(SMALL_STATE_ACT if small and not init else {}), **request.policy}
+    flags = {
+        "dataset.repo_id": dataset.repo_id,
+        "dataset.root": dataset.root,
+        "dataset.episodes": _episodes(dataset),
+        "policy.path" if init else "policy.type": init or request.policy_type,
+        "policy.device": request.device,
+        "policy.push_to_hub": "false",
+        **{f"policy.{name}": value for name, value in settings.items()},
+        **(_cosine(request) if small else {}),
+        "output_dir": str(output),
+        "job_name": "lefleet",
+        "steps": str(request.steps),
+        "batch_size": str(request.batch_size),
+        "num_workers": str(request.num_workers),
+        "seed": str(request.seed),
+        "save_freq": str(save_every(request)),
+        "log_freq": str(request.log_every),
+        "env_eval_freq": "0",
+        "wandb.enable": "false",
+        "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
+    }
+    return Command(
+        (*_program(request), *_as_flags(flags), *request.extra_args), _environment(request)
+    )
+
+
+def resume_command(request: TrainRequest, checkpoint: Path) -> Command:
+    """The same training from `checkpoint` on; LeRobot takes all settings from there."""
+    flags = {
+        "config_path": str(checkpoint / "pretrained_model" / "train_config.json"),
+        "resume": "true",
+    }
+    return Command((*_program(request), *_as_flags(flags)), _environment(request))
+
+
+def save_every(request: TrainRequest) -> int:
+    """Steps between checkpoints."""
+    return request.save_every or max(1, request.steps // 5)
+
+
+def _program(request: TrainRequest) -> tuple[str, ...]:
+    module = "lefleet.compat.train" if request.memory_data else "lerobot.scripts.lerobot_train"
+    return (sys.executable, "-m", module)
+
+
+def _environment(request: TrainRequest) -> dict[str, str]:
+    environment = {"TQDM_MININTERVAL": "0.5"}
+    if request.policy_type in _NEEDS_NO_HUB:
+        environment["HF_HUB_OFFLINE"] = "1"
+    return environment
+
+
+def _episodes(dataset: DatasetRecord) -> str:
+    """Empty when all are used: LeRobot then needs no index mapping."""
+    if len(dataset.episodes) == dataset.total_episodes:
+        return ""
+    return json.dumps(list(dataset.episodes), separators=(",", ":"))
+
+
+def _cosine(request: TrainRequest) -> dict[str, str]:
+    warm_up = min(50, max(1, request.steps // 10))
+    return {
+        "use_policy_training_preset": "false",
+        "optimizer.type": "adamw",
+        "optimizer.lr": str(request.learning_rate),
+        "optimizer.weight_decay": "1e-4",
+        "optimizer.grad_clip_norm": "10.0",
+        "scheduler.type": "cosine_decay_with_warmup",
+        "scheduler.num_warmup_steps": str(warm_up),
+        "scheduler.num_decay_steps": str(request.steps),
+        "scheduler.peak_lr": str(request.learning_rate),
+        "scheduler.decay_lr": str(request.learning_rate / 50),
+    }
+
+
+def _as_flags(flags: Mapping[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in flags.items() if value]
