@@ -5,6 +5,6 @@
     train      `lerobot-train` with that data path
 
 On a LeRobot version that is not known, everything here steps aside and LeRobot runs as it is.
-Imports LeRobot and torch only; `stages.train` starts `train` as a child process, nobody else
-imports this folder. Tests compare every sample with LeRobot's.
+Imports LeRobot and torch only; `stages.train` starts `train` as a child process, and `doctor` asks
+`versions`. Nobody else imports this folder. Tests compare every sample with LeRobot's.
 """

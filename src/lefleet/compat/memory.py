@@ -27,8 +27,10 @@ def is_suitable(dataset: Any) -> bool:
     meta = dataset.meta
     if meta.camera_keys or meta.has_language_columns or dataset.image_transforms is not None:
         return False
-    numbers = all(feature["dtype"] not in ("string", "image", "video") for feature in meta.features.values())
-    return numbers and dataset.hf_dataset.data.nbytes <= LIMIT_BYTES
+    kinds = {feature["dtype"] for feature in meta.features.values()}
+    if kinds & {"string", "image", "video"}:
+        return False
+    return dataset.hf_dataset.data.nbytes <= LIMIT_BYTES
 
 
 class CollatedBatch(dict[str, Any]):

@@ -4,9 +4,10 @@ import contextlib
 import selectors
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from lefleet.errors import StageFailed
 from lefleet.process.launch import launch, stop
@@ -41,10 +42,10 @@ class Pool:
     ) -> None:
         for worker in self._workers:
             stop(worker)
-            for pipe in (worker.stdin, worker.stdout):
-                # What could not be written to a dead worker is flushed at close and fails again.
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()  # type: ignore[union-attr]
+            _stdout(worker).close()
+            # What could not be written to a dead worker is flushed at close and fails again.
+            with contextlib.suppress(BrokenPipeError):
+                _stdin(worker).close()
         self._log.close()
 
     def run(self, work: Iterable[bytes]) -> Iterator[bytes]:
@@ -57,16 +58,14 @@ class Pool:
 
             def feed(worker: "subprocess.Popen[bytes]", line: bytes) -> None:
                 nonlocal busy
-                pipe, out = worker.stdin, worker.stdout
-                assert pipe is not None and out is not None
                 try:
-                    pipe.write(line + b"\n")
-                    pipe.flush()
+                    _stdin(worker).write(line + b"\n")
+                    _stdin(worker).flush()
                 except BrokenPipeError as error:
                     raise self._died(worker) from error
-                if out.fileno() not in buffers:
-                    buffers[out.fileno()] = b""
-                    selector.register(out, selectors.EVENT_READ, worker)
+                if _stdout(worker).fileno() not in buffers:
+                    buffers[_stdout(worker).fileno()] = b""
+                    selector.register(_stdout(worker), selectors.EVENT_READ, worker)
                 busy += 1
 
             for line in pending:
@@ -78,7 +77,7 @@ class Pool:
             while busy:
                 for key, _ in selector.select():
                     worker: subprocess.Popen[bytes] = key.data
-                    data = worker.stdout.read1()  # type: ignore[union-attr]
+                    data = _stdout(worker).read1()
                     if not data:
                         raise self._died(worker)
                     *lines, buffers[key.fd] = (buffers[key.fd] + data).split(b"\n")
@@ -92,9 +91,7 @@ class Pool:
                             feed(worker, following)
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        worker = launch(
-            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
-        )
+        worker = launch(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
         self._workers.append(worker)
         return worker
 
@@ -106,3 +103,11 @@ class Pool:
         return StageFailed(
             f"A worker ended with code {code}: {last}.", f"Its log is {self._log_path}."
         )
+
+
+def _stdin(worker: "subprocess.Popen[bytes]") -> BufferedWriter:
+    return cast(BufferedWriter, worker.stdin)
+
+
+def _stdout(worker: "subprocess.Popen[bytes]") -> BufferedReader:
+    return cast(BufferedReader, worker.stdout)

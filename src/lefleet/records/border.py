@@ -1,13 +1,11 @@
 """Where bytes become structs and back; a mistake is an error that names the field."""
 
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from lefleet.errors import BadInput
-
-T = TypeVar("T")
 
 _FIELD = re.compile(r" - at `\$?\.?(?P<field>[^`]*)`")
 
@@ -29,18 +27,18 @@ def encode(record: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
 
 
-def validated(value: T, source: str) -> T:
+def validated[T](value: T) -> T:
     """`value` itself if every field keeps its constraints; constructors do not check them."""
     try:
         return msgspec.convert(msgspec.to_builtins(value), type=type(value))
     except msgspec.MsgspecError as error:
-        raise _bad_input(error, source) from error
+        raise _bad_input(error) from error
 
 
-def _bad_input(error: msgspec.MsgspecError, source: str) -> BadInput:
+def _bad_input(error: msgspec.MsgspecError, source: str = "") -> BadInput:
     text = str(error)
     where = _FIELD.search(text)
     problem = _FIELD.sub("", text)
     if where and where["field"]:
         problem = f"{where['field']}: {problem}"
-    return BadInput(f"{source}: {problem}.")
+    return BadInput(f"{source}: {problem}." if source else f"{problem}.")

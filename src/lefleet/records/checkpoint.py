@@ -28,7 +28,9 @@ class LossPoint(Strict, frozen=True, kw_only=True):
     learning_rate: float
 
 
-class CheckpointRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint_record"):
+class CheckpointRecord(
+    Strict, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint_record"
+):
     """A finished training."""
 
     path: str

@@ -56,8 +56,8 @@ class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corr
     """Corrected episodes to keep for each task."""
     mode: Literal["takeover", "relabel"] = "takeover"
     """takeover: the expert finishes what the policy cannot, and that part is kept.
-    relabel: the policy acts to the end, and every step is labelled with what the expert would do."""
-    patience: Positive = 30
+    relabel: the policy acts to the end, every step is labelled with what the expert would do."""
+    patience: Positive = 60
     """Steps without progress after which the expert takes over."""
     max_attempts_per_task: NotNegative = 0
     """Give up on a task after this many episodes. 0: five times episodes_per_task."""

@@ -79,7 +79,9 @@ class PairCounts(Strict, frozen=True, kw_only=True):
     neither: int
 
 
-class EvaluationRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluation_record"):
+class EvaluationRecord(
+    Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluation_record"
+):
     """A finished evaluation; the episodes are in `episodes_file` beside it."""
 
     candidate: PolicyResult

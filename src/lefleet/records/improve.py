@@ -27,7 +27,7 @@ class ImproveRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="i
     """Give up on a task after this many episodes. 0: five times episodes_per_task."""
     mixing_ratio: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.5
     """At most this share of the mix's episodes is self-generated, added ones and earlier ones."""
-    patience: Positive = 30
+    patience: Positive = 60
     """Steps without progress after which the expert takes over."""
     seed: NotNegative = int(SeedBlock.IMPROVE)
     """First seed; attempts count up from it."""

@@ -42,4 +42,4 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     memory_data: bool = True
     """Serve state data from memory where LeRobot's version is known (identical samples)."""
     extra_args: tuple[str, ...] = ()
-    """Further flags for lerobot-train, as they are."""
+    """Further flags for lerobot-train, as they are. On the command line: after a lone --."""

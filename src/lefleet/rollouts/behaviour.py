@@ -6,7 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lefleet.rollouts.messages import Act, Behaviour, Demonstrate, Relabel, TakeOver
-from lefleet.sim.expert import Expert
+from lefleet.sim.expert import Expert, RecoveringExpert
+
+NOTICEABLE = 0.01
+"""Less progress than this is creeping, not getting on."""
 
 Action = npt.NDArray[np.float32]
 Raw = npt.NDArray[np.float64]
@@ -22,14 +25,13 @@ class Move(NamedTuple):
 class Actor(Protocol):
     """Decides one episode's actions."""
 
-    def move(self, raw: Raw, proposed: Action | None, progress: float) -> Move:
-        """`proposed` is the policy's action, None where no policy acts."""
+    def move(self, raw: Raw, proposed: Action, progress: float) -> Move:
+        """`proposed` is the policy's action, zeros where no policy acts."""
         ...
 
 
 class _PolicyActs:
-    def move(self, raw: Raw, proposed: Action | None, progress: float) -> Move:  # noqa: ARG002
-        assert proposed is not None
+    def move(self, raw: Raw, proposed: Action, progress: float) -> Move:  # noqa: ARG002
         return Move(proposed, np.clip(proposed, -1.0, 1.0))
 
 
@@ -39,7 +41,7 @@ class _ExpertActs:
         self._noise = noise
         self._random = np.random.default_rng(seed)
 
-    def move(self, raw: Raw, proposed: Action | None, progress: float) -> Move:  # noqa: ARG002
+    def move(self, raw: Raw, proposed: Action, progress: float) -> Move:  # noqa: ARG002
         label = self._expert.act(raw)
         if not self._noise:
             return Move(label, label)
@@ -51,25 +53,25 @@ class _ExpertLabels:
     def __init__(self, expert: Expert) -> None:
         self._expert = expert
 
-    def move(self, raw: Raw, proposed: Action | None, progress: float) -> Move:  # noqa: ARG002
-        assert proposed is not None
+    def move(self, raw: Raw, proposed: Action, progress: float) -> Move:  # noqa: ARG002
         return Move(proposed, self._expert.act(raw))
 
 
 class _ExpertTakesOver:
-    def __init__(self, expert: Expert, patience: int) -> None:
+    def __init__(self, expert: RecoveringExpert, patience: int) -> None:
         self._expert = expert
         self._patience = patience
         self._best = 0.0
         self._stalled = 0
 
-    def move(self, raw: Raw, proposed: Action | None, progress: float) -> Move:
-        assert proposed is not None
+    def move(self, raw: Raw, proposed: Action, progress: float) -> Move:
         if self._stalled >= self._patience:
             label = self._expert.act(raw)
             return Move(label, label)
-        self._stalled = 0 if progress > self._best else self._stalled + 1
-        self._best = max(self._best, progress)
+        if progress >= self._best + NOTICEABLE:
+            self._best, self._stalled = progress, 0
+        else:
+            self._stalled += 1
         return Move(proposed, None)
 
 
@@ -83,4 +85,4 @@ def make_actor(behaviour: Behaviour, task: str, seed: int) -> Actor:
         case Relabel():
             return _ExpertLabels(Expert(task))
         case TakeOver(patience=patience):
-            return _ExpertTakesOver(Expert(task), patience)
+            return _ExpertTakesOver(RecoveringExpert(task), patience)

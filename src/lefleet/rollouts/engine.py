@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lefleet.rollouts.episode import Episode
 from lefleet.rollouts.messages import Batch, Demonstrate, Finished
-from lefleet.sim.encode import Observation
+from lefleet.sim.encode import ACTION_NAMES, Observation
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import World
 
@@ -41,13 +41,14 @@ class Engine:
         instructions = [TASKS[episodes[0].slot.task].instruction] * batch.size
         for episode in episodes:
             instructions[episode.slot.row] = TASKS[episode.slot.task].instruction
+        nothing = np.zeros((batch.size, len(ACTION_NAMES)), np.float32)
         running = episodes
         while running:
             for episode in running:
                 rows[episode.slot.row] = episode.observation
-            actions = None if policy is None else policy.act(rows, instructions)
+            actions = nothing if policy is None else policy.act(rows, instructions)
             for episode in running:
-                episode.step(None if actions is None else actions[episode.slot.row])
+                episode.step(actions[episode.slot.row])
                 if episode.ended:
                     yield episode.finish()
                     self._idle_worlds[episode.slot.task].append(episode.world)

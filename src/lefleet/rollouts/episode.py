@@ -6,10 +6,10 @@ import numpy as np
 
 from lefleet.rollouts.behaviour import Action, make_actor
 from lefleet.rollouts.film import Film
-from lefleet.rollouts.messages import Batch, Finished, Slot
+from lefleet.rollouts.messages import Batch, Finished, Slot, TakeOver
 from lefleet.sim.encode import Observation, encode
 from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import World
+from lefleet.sim.world import MAX_STEPS, World
 
 
 class Episode:
@@ -20,7 +20,7 @@ class Episode:
         self.world = world
         self.ended = False
         self._batch = batch
-        self._limit = batch.episode_length or TASKS[slot.task].horizon
+        self._limit = episode_limit(batch, slot.task)
         self._actor = make_actor(batch.behaviour, slot.task, slot.seed)
         self._raw = world.reset(slot.seed)
         self.observation = encode(self._raw, slot.task)
@@ -29,8 +29,8 @@ class Episode:
         self._taught: list[tuple[Observation, Action]] = []
         self._film = Film(world.sim) if slot.video else None
 
-    def step(self, proposed: Action | None) -> None:
-        """One control step with the policy's `proposed` action, None where no policy acts."""
+    def step(self, proposed: Action) -> None:
+        """One control step with the policy's `proposed` action, zeros where no policy acts."""
         move = self._actor.move(self._raw, proposed, self.world.progress)
         if move.label is not None and self.slot.frames:
             self._taught.append((self.observation, move.label))
@@ -61,6 +61,12 @@ class Episode:
             video="" if problem else self.slot.video,
             video_problem=problem,
         )
+
+
+def episode_limit(batch: Batch, task: str) -> int:
+    """Steps before an episode is cut off. An expert that takes over gets as many again."""
+    limit = batch.episode_length or TASKS[task].horizon
+    return min(2 * limit, MAX_STEPS) if isinstance(batch.behaviour, TakeOver) else limit
 
 
 def _write_frames(path: Path, taught: list[tuple[Observation, Action]]) -> None:

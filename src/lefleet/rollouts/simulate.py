@@ -16,8 +16,8 @@ from lefleet.rollouts.messages import Batch, Finished
 class Simulators:
     """Worker processes that run batches; they end with the `with` block.
 
-        with Simulators(workers=2, device="cpu", log=folder / "workers.log") as simulators:
-            for finished in simulators.run(batches): ...
+    with Simulators(workers=2, device="cpu", log=folder / "workers.log") as simulators:
+        for finished in simulators.run(batches): ...
     """
 
     def __init__(self, *, workers: int, device: str, log: Path) -> None:

@@ -4,9 +4,10 @@ MetaWorld observes 39 numbers: hand (3), gripper (1), two objects with position 
 quaternion (4), the same 18 a step earlier, and the goal (3). The policy gets the hand and gripper
 as its state, and objects, goal and a one-hot of the task as its environment state.
 
-Positions go through one fixed affine map into about [-1, 1]. Being fixed, it needs no dataset
-statistics, so checkpoints of different cycles see the world alike; statistics would also divide
-by the near-zero spread of coordinates that hardly move.
+Positions go through one fixed affine map in which ten centimetres are one unit: grasping is a
+matter of centimetres, and a policy that sees metres learns them late. Being fixed, the map needs
+no dataset statistics, so checkpoints of different cycles see the world alike; statistics would
+also divide by the near-zero spread of coordinates that hardly move.
 """
 
 from typing import NamedTuple
@@ -32,7 +33,7 @@ ENVIRONMENT_NAMES = (
 Vector = npt.NDArray[np.float32]
 
 _CENTRE = np.array([0.0, 0.65, 0.2])
-_REACH = 0.3
+_UNIT = 0.1
 _SLOT = {name: slot for slot, name in enumerate(TASKS)}
 
 
@@ -46,13 +47,13 @@ class Observation(NamedTuple):
 def encode(raw: npt.NDArray[np.float64], task: str) -> Observation:
     """Observation of one step; `raw` is MetaWorld's vector of 39."""
     state = np.empty(len(STATE_NAMES), np.float32)
-    state[:3] = (raw[0:3] - _CENTRE) / _REACH
+    state[:3] = (raw[0:3] - _CENTRE) / _UNIT
     state[3] = raw[3]
     environment = np.zeros(len(ENVIRONMENT_NAMES), np.float32)
-    environment[0:3] = (raw[4:7] - _CENTRE) / _REACH
+    environment[0:3] = (raw[4:7] - _CENTRE) / _UNIT
     environment[3:7] = raw[7:11]
-    environment[7:10] = (raw[11:14] - _CENTRE) / _REACH
+    environment[7:10] = (raw[11:14] - _CENTRE) / _UNIT
     environment[10:14] = raw[14:18]
-    environment[14:17] = (raw[36:39] - _CENTRE) / _REACH
+    environment[14:17] = (raw[36:39] - _CENTRE) / _UNIT
     environment[17 + _SLOT[task]] = 1.0
     return Observation(state, environment)

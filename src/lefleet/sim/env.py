@@ -5,7 +5,14 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES, Observation, encode
+from lefleet.sim.encode import (
+    ACTION_NAMES,
+    ENVIRONMENT_NAMES,
+    FPS,
+    STATE_NAMES,
+    Observation,
+    encode,
+)
 from lefleet.sim.render import Frame, NoGraphics, Renderer
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import World
@@ -21,7 +28,9 @@ class MetaWorldEnv(gym.Env):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": FPS}
 
-    def __init__(self, task: str, episode_length: int | None = None, render_size: int = 224) -> None:
+    def __init__(
+        self, task: str, episode_length: int | None = None, render_size: int = 224
+    ) -> None:
         self.task = task
         self.task_description = TASKS[task].instruction
         self.render_mode = "rgb_array"
@@ -52,7 +61,7 @@ class MetaWorldEnv(gym.Env):
         info = {"is_success": outcome.success, "progress": outcome.progress}
         return self._observe(outcome.raw), outcome.reward, outcome.success, truncated, info
 
-    def render(self) -> Frame:  # type: ignore[override]
+    def render(self) -> Frame:
         if self._renderer is None and not self._graphics_missing:
             try:
                 self._renderer = Renderer(self._world.sim, self._render_size)

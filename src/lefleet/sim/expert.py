@@ -10,6 +10,11 @@ from lefleet.sim.tasks import TASKS
 Action = npt.NDArray[np.float32]
 
 
+RETREAT_STEPS = 15
+
+_UP_AND_OPEN = np.array([0.0, 0.0, 1.0, -1.0], np.float32)
+
+
 class Expert:
     """Looks at the raw observation and says what to do next; it recovers from most states."""
 
@@ -23,3 +28,21 @@ class Expert:
     def act(self, raw: npt.NDArray[np.float64]) -> Action:
         """The expert's action, clipped to the range that the robot executes."""
         return np.clip(self._policy.get_action(raw), -1.0, 1.0).astype(np.float32)
+
+
+class RecoveringExpert:
+    """An expert that is called in when something has already gone wrong.
+
+    The scripts assume that they opened the gripper themselves and hover for ever above an object
+    with a closed one. So it first rises and opens the gripper, then follows the script.
+    """
+
+    def __init__(self, task: str) -> None:
+        self._expert = Expert(task)
+        self._retreat_left = RETREAT_STEPS
+
+    def act(self, raw: npt.NDArray[np.float64]) -> Action:
+        if self._retreat_left:
+            self._retreat_left -= 1
+            return _UP_AND_OPEN
+        return self._expert.act(raw)

@@ -59,7 +59,8 @@ def graphics_problem() -> str | None:
 
         model = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
         renderer = mujoco.Renderer(model, 8, 8)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
+        # As above: whatever it is, frames cannot be rendered.
         return f"{type(error).__name__}: {error}"
     renderer.close()
     return None

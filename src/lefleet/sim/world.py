@@ -16,6 +16,10 @@ UNFINISHED = 0.99
 """Upper end of progress without success: 1.0 says that the task succeeded, and nothing else."""
 
 
+MAX_STEPS = 500
+"""MetaWorld refuses to step further."""
+
+
 class Outcome(NamedTuple):
     """What one step led to."""
 

@@ -12,7 +12,6 @@ from lefleet.records import (
 )
 from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.coverage import require_coverage, task_text
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, Wanted, gather
 from lefleet.stages.progress import Progress
@@ -72,11 +71,14 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
         keep_failures=not takeover,
     )
     gathered = gather(wanted, stage, progress)
-    available = {task_text(task): len(kept) for task, kept in gathered.kept.items()}
-    require_coverage(available, wanted.tasks, "what the expert had to correct")
-    return _write(
-        gathered, stage, progress, source="corrections", parents=(checkpoint.digest,)
-    )
+    untouched = [task for task, kept in gathered.kept.items() if not kept]
+    if untouched:
+        raise StageFailed(
+            f"No correction of {', '.join(untouched)} could be kept: the policy does not fail "
+            "there, or the expert cannot recover.",
+            "Leave these tasks out, or use improve, which adds corrections to demonstrations.",
+        )
+    return _write(gathered, stage, progress, source="corrections", parents=(checkpoint.digest,))
 
 
 def _write(

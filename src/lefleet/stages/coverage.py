@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Mapping
 
 from lefleet.errors import BadInput
-from lefleet.sim.tasks import BY_INSTRUCTION, TASKS
+from lefleet.sim.tasks import BY_INSTRUCTION, TASK_SETS, TASKS
 
 
 def task_text(task: str) -> str:
     """The text that stands for `task` in a dataset: the instruction of a MetaWorld task."""
     known = TASKS.get(task.removesuffix("-v3"))
     return known.instruction if known else task
+
+
+def wanted_texts(tasks: Iterable[str]) -> tuple[str, ...]:
+    """Task texts for names, task sets, or texts of the dataset's own."""
+    names = [member for task in tasks for member in TASK_SETS.get(task.lower(), (task,))]
+    return tuple(dict.fromkeys(task_text(name) for name in names))
 
 
 def task_name(text: str) -> str:
@@ -19,7 +25,7 @@ def task_name(text: str) -> str:
 
 def require_coverage(available: Mapping[str, int], wanted: Iterable[str], where: str) -> None:
     """Raise BadInput naming the tasks of `wanted` that `available` (episodes by text) lacks."""
-    missing = [task for task in wanted if not available.get(task_text(task))]
+    missing = [task_name(text) for text in wanted_texts(wanted) if not available.get(text)]
     if not missing:
         return
     present = ", ".join(f"{task_name(text)} ({count})" for text, count in available.items())

@@ -1,6 +1,6 @@
 """evaluate: a fixed block of episodes, streamed one by one; two checkpoints on the same seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lefleet.records import (
@@ -28,8 +28,10 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
     tasks = resolve_tasks(request.tasks)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
+    # A checkpoint against itself is one path with two roles: the role tells them apart.
+    roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
-        note = _run_missing(request, tasks, candidate, baseline, journal, stage, progress)
+        note = _run_missing(request, tasks, roles, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
     ours = [episode for episode in episodes if episode.policy == "candidate"]
     theirs = [episode for episode in episodes if episode.policy == "baseline"]
@@ -48,23 +50,23 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
 def _run_missing(
     request: EvaluateRequest,
     tasks: tuple[str, ...],
-    candidate: CheckpointReference,
-    baseline: CheckpointReference | None,
+    roles: Mapping[str, str],
     journal: Journal,
+    *,
     stage: StageFolder,
     progress: Progress,
 ) -> str:
     """Append the missing episodes; returns why films are missing, or an empty string."""
     seeds = range(request.seed, request.seed + request.episodes_per_task)
-    # A checkpoint against itself is one path with two roles: the role tells them apart.
-    roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
     total = len(roles) * len(tasks) * len(seeds)
     successes = sum(line.success for line in journal.lines)
     note = ""
     workers = min(request.workers or default_workers(), -(-total // request.batch_size))
     with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
         for role, path in roles.items():
-            done = {Key(path, line.task, line.seed) for line in journal.lines if line.policy == role}
+            done = {
+                Key(path, line.task, line.seed) for line in journal.lines if line.policy == role
+            }
 
             def slot(row: int, key: Key, role: str = role) -> Slot:
                 filmed = key.seed - request.seed < request.videos_per_task

@@ -24,6 +24,8 @@ class StageFolder:
 
     def __init__(self, path: Path, request: Request) -> None:
         self.path = path
+        self.is_new = False
+        """Whether this is the first time that the folder is used."""
         self._request = request
 
     def __enter__(self) -> Self:
@@ -69,6 +71,10 @@ class StageFolder:
         """Make the stage done."""
         write_durably(self.path / RECORD, encode(record))
 
+    def discard(self) -> None:
+        """Undo the first use of the folder: a refused request leaves nothing behind."""
+        shutil.rmtree(self.path)
+
     def fresh(self, name: str) -> Path:
         """A path in the folder where nothing is; leftovers of an interrupted run are removed."""
         path = self.path / name
@@ -87,11 +93,13 @@ class StageFolder:
                     "Choose another folder.",
                 )
             write_durably(path, mine)
+            self.is_new = True
             return
         theirs = decode(path.read_bytes(), Request, str(path))
         if theirs != self._request:
+            difference = _difference(theirs, self._request)
             raise BadInput(
-                f"out: {self.path} was made for another request ({_difference(theirs, self._request)}).",
+                f"out: {self.path} was made for another request ({difference}).",
                 "Choose another folder, or remove this one.",
             )
 

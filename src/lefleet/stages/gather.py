@@ -65,7 +65,9 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
     ):
         for seeds in _rounds(wanted):
             before = [line for line in journal.lines if line.seed < seeds.start]
-            short = [task for task in wanted.tasks if len(_take(wanted, before, task)) < wanted.goal]
+            short = [
+                task for task in wanted.tasks if len(_take(wanted, before, task)) < wanted.goal
+            ]
             if not short:
                 break
             batches = plan_batches(

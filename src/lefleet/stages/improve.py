@@ -76,7 +76,9 @@ def room(episodes: int, self_generated: int, ratio: float) -> int:
     return max(0, most - self_generated)
 
 
-def _note(candidates: Sequence[Finished], taken: Sequence[Finished], request: ImproveRequest) -> str:
+def _note(
+    candidates: Sequence[Finished], taken: Sequence[Finished], request: ImproveRequest
+) -> str:
     if not candidates:
         what = "success to keep" if request.method == "harvest" else "failure to correct"
         return f"No {what} was found; the data is unchanged."

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, overload
 
+from lefleet.errors import BadInput
 from lefleet.records import (
     CheckpointRecord,
     CollectRequest,
@@ -41,12 +42,17 @@ def run_stage(request: Request, folder: str | Path, progress: Progress = silent)
 
     Safe to call again: a committed record is returned at once, an interrupted stage goes on.
     """
-    request = validated(request, type(request).__name__)
+    request = validated(request)
     body = _body(request)
     with StageFolder(Path(folder).resolve(), request) as stage:
         record = stage.record()
         if record is None:
-            record = body(request, stage, progress)
+            try:
+                record = body(request, stage, progress)
+            except BadInput:
+                if stage.is_new:
+                    stage.discard()
+                raise
             stage.commit(record)
         return record
 

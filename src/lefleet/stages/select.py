@@ -10,8 +10,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from lefleet.errors import BadInput
 from lefleet.records import DatasetRecord, ExistingDataset
-from lefleet.sim.tasks import TASK_SETS
-from lefleet.stages.coverage import require_coverage, task_name, task_text
+from lefleet.stages.coverage import require_coverage, task_name, wanted_texts
 from lefleet.stages.datasets import describe_dataset, episode_tasks, local_metadata
 
 
@@ -28,12 +27,6 @@ def select(request: ExistingDataset) -> DatasetRecord:
     if not request.root:
         LeRobotDataset(request.repo_id, revision=request.revision or None, episodes=list(chosen))
     return describe_dataset(metadata, chosen, source="dataset")
-
-
-def wanted_texts(tasks: Sequence[str]) -> tuple[str, ...]:
-    """Task texts for names, task sets, or texts of the dataset's own."""
-    names = [member for task in tasks for member in TASK_SETS.get(task.lower(), (task,))]
-    return tuple(dict.fromkeys(task_text(name) for name in names))
 
 
 def choose_episodes(
@@ -53,7 +46,7 @@ def choose_episodes(
             f"{available[rarest]}.",
             f"Ask for at most {available[rarest]}, or 0 for as many as the rarest task has.",
         )
-    shuffled = random.Random(request.seed)  # noqa: S311
+    shuffled = random.Random(request.seed)
     return tuple(
         sorted(number for text in wanted for number in shuffled.sample(by_text[text], count))
     )
@@ -64,6 +57,6 @@ def _hub_metadata(repo_id: str, revision: str) -> LeRobotDatasetMetadata:
         return LeRobotDatasetMetadata(repo_id, revision=revision or None)
     except Exception as error:
         raise BadInput(
-            f"repo_id: {repo_id} could not be loaded from the hub: {type(error).__name__}: {error}.",
+            f"repo_id: {repo_id} could not be loaded from the hub ({type(error).__name__}).",
             "Check the name and the network, or give a local folder with --root.",
         ) from error

@@ -18,7 +18,6 @@ from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import StageFolder, write_durably
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
-from lefleet.stages.select import wanted_texts
 from lefleet.stages.train_command import Command, resume_command, start_command
 from lefleet.stages.train_log import (
     RESUME_MARK,
@@ -33,7 +32,7 @@ from lefleet.stages.train_log import (
 def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> CheckpointRecord:
     """Train to the last step, starting from the newest checkpoint in the folder."""
     dataset = find_dataset(request.dataset, "dataset").record
-    require_coverage(dataset.tasks, wanted_texts(request.tasks), request.dataset)
+    require_coverage(dataset.tasks, request.tasks, request.dataset)
     init = find_checkpoint(request.init, "init") if request.init else None
     if request.rename_map and init is None:
         raise BadInput(

@@ -1,0 +1,15 @@
+"""The `lefleet` command: arguments in, stages run as child processes, calm output.
+
+    main       entry point, exit codes, error style
+    commands   every command's arguments
+    follow     run a stage as a child process and show its progress
+    display    progress and results for people, plain lines or JSON for everyone else
+    doctor     is this machine ready?
+
+On top of everything: imports `stages` and `records`, is imported by nobody. Nothing here imports
+torch, LeRobot or MuJoCo, so `lefleet --help` answers at once.
+"""
+
+from lefleet.cli.main import main
+
+__all__ = ["main"]

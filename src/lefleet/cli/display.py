@@ -1,0 +1,164 @@
+"""Progress and results: bars and tables in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from lefleet.records import (
+    CheckpointRecord,
+    DatasetRecord,
+    EvaluationRecord,
+    MixRecord,
+    PolicyResult,
+    Rate,
+    Record,
+)
+from lefleet.stages import Progress as Report
+from lefleet.stages import Update
+
+_LINE_EVERY_S = 5.0
+
+
+@contextmanager
+def show_progress(name: str, *, as_lines: bool) -> Iterator[Report]:
+    """A callback that shows a stage's progress on stderr."""
+    if as_lines or not sys.stderr.isatty():
+        yield _Lines(name)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[detail]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks = {}
+
+        def report(update: Update) -> None:
+            if update.unit not in tasks:
+                tasks[update.unit] = bars.add_task(name, unit=update.unit, detail="")
+            bars.update(
+                tasks[update.unit],
+                completed=update.done,
+                total=update.total,
+                detail=update.detail,
+            )
+
+        yield report
+
+
+class _Lines:
+    """At most one line every few seconds, and the last one of every unit."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._started = self._next = time.monotonic()
+
+    def __call__(self, update: Update) -> None:
+        now = time.monotonic()
+        if now < self._next and update.done < update.total:
+            return
+        self._next = now + _LINE_EVERY_S
+        remark = f" ({update.detail})" if update.detail else ""
+        elapsed = f"{now - self._started:.0f} s"
+        print(
+            f"{self._name}: {update.done}/{update.total} {update.unit}{remark}, {elapsed}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def show_record(record: Record, folder: Path) -> None:
+    """What came of a stage, for a person."""
+    console = Console(highlight=False, soft_wrap=True)
+    match record:
+        case DatasetRecord():
+            summary = _dataset(record)
+        case CheckpointRecord():
+            summary = _checkpoint(record)
+        case EvaluationRecord():
+            summary = _evaluation(record)
+        case MixRecord():
+            summary = _mix(record)
+    console.print(f"[bold]{summary.title}")
+    console.print(summary.table)
+    for remark in summary.remarks:
+        console.print(remark)
+    console.print(f"[dim]{folder}/record.json")
+
+
+class _Summary(NamedTuple):
+    title: str
+    table: Table
+    remarks: list[str]
+
+
+def _dataset(record: DatasetRecord) -> _Summary:
+    table = _table("task", "episodes")
+    for text, count in record.tasks.items():
+        table.add_row(text, str(count))
+    title = f"{len(record.episodes)} episodes, {record.frames} frames ({record.source})"
+    return _Summary(title, table, [f"digest {record.digest[:12]}"])
+
+
+def _checkpoint(record: CheckpointRecord) -> _Summary:
+    table = _table("step", "loss")
+    stride = max(1, len(record.curve) // 8)
+    for point in record.curve[stride - 1 :: stride]:
+        table.add_row(str(point.step), f"{point.loss:.4g}")
+    title = f"{record.policy_type} after {record.steps} steps, loss {record.final_loss:.4g}"
+    return _Summary(title, table, [f"digest {record.digest[:12]}"])
+
+
+def _evaluation(record: EvaluationRecord) -> _Summary:
+    results: dict[str, PolicyResult] = {"candidate": record.candidate}
+    if record.baseline is not None:
+        results["baseline"] = record.baseline
+    table = _table("task", *results)
+    for task in record.tasks:
+        table.add_row(task, *(_rate(result.per_task[task]) for result in results.values()))
+    table.add_section()
+    table.add_row("all", *(_rate(result.overall) for result in results.values()))
+    table.add_row("progress", *(f"{result.mean_progress:.2f}" for result in results.values()))
+    remarks = []
+    if (pairs := record.pairs) is not None:
+        remarks.append(
+            f"On the same seeds: both {pairs.both}, only the candidate {pairs.only_candidate}, "
+            f"only the baseline {pairs.only_baseline}, neither {pairs.neither}."
+        )
+    if record.videos_note:
+        remarks.append(f"No videos: {record.videos_note}")
+    return _Summary("success, with the exact 95 % interval", table, remarks)
+
+
+def _mix(record: MixRecord) -> _Summary:
+    table = _table("task", "kept/attempted", "added")
+    for task, tally in record.tallies.items():
+        table.add_row(task, f"{tally.kept}/{tally.attempted}", str(record.added.get(task, 0)))
+    title = (
+        f"{record.method}: a mix of {len(record.dataset.episodes)} episodes, "
+        f"{record.self_generated} of them self-generated"
+    )
+    return _Summary(title, table, [record.note] if record.note else [])
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    return table
+
+
+def _rate(rate: Rate) -> str:
+    low, high = rate.interval
+    return f"{rate.successes}/{rate.episodes} = {rate.rate:.0%} ({low:.0%} to {high:.0%})"

@@ -1,0 +1,157 @@
+"""doctor: is this machine ready, and what to do where it is not."""
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import msgspec
+
+from lefleet.cli.commands import Doctor
+from lefleet.compat.versions import KNOWN_LEROBOT
+
+GIGABYTE = 10**9
+_REINSTALL = "Run: make .venv/.ready (or: pip install 'lefleet[all]')"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding. `state` is ok, warning (works with less) or problem (does not work)."""
+
+    name: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+def run_doctor(command: Doctor) -> int:
+    """Print every check; exit code 1 when there is a problem."""
+    checks = list(_checks(offline=command.offline))
+    if command.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(checks), indent=2) + b"\n")
+    else:
+        for check in checks:
+            print(f"{check.state:8} {check.name:10} {check.found}")
+            if check.remedy:
+                print(f"{'':8} {'':10} -> {check.remedy}")
+    return 1 if any(check.state == "problem" for check in checks) else 0
+
+
+def _checks(*, offline: bool) -> Iterator[Check]:
+    yield _python()
+    yield _package("lerobot", KNOWN_LEROBOT)
+    yield _package("mujoco", _pinned("mujoco"))
+    yield _graphics()
+    yield _cores()
+    yield _threads()
+    yield _disk()
+    if not offline:
+        yield _hub()
+
+
+def _python() -> Check:
+    found = platform.python_version()
+    if sys.version_info[:2] == (3, 12):
+        return Check(name="python", state="ok", found=found)
+    return Check(
+        name="python",
+        state="problem",
+        found=found,
+        remedy="Install Python 3.12, for example: pyenv install 3.12",
+    )
+
+
+def _pinned(name: str) -> tuple[str, ...]:
+    """Versions of `name` that lefleet's own metadata pins."""
+    pins = (re.match(rf"{name}==([\w.]+)", line) for line in requires("lefleet") or ())
+    return tuple(pin[1] for pin in pins if pin)
+
+
+def _package(name: str, tested: tuple[str, ...]) -> Check:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Check(name=name, state="problem", found="not installed", remedy=_REINSTALL)
+    if found in tested:
+        return Check(name=name, state="ok", found=found)
+    return Check(
+        name=name,
+        state="problem" if name == "mujoco" else "warning",
+        found=f"{found}, tested with {', '.join(tested)}",
+        remedy=f"Run: pip install {name}=={tested[-1]}",
+    )
+
+
+def _graphics() -> Check:
+    from lefleet.sim.render import GL_REMEDY, graphics_problem
+
+    problem = graphics_problem()
+    if problem is None:
+        return Check(name="graphics", state="ok", found=os.environ.get("MUJOCO_GL", "default"))
+    return Check(
+        name="graphics",
+        state="warning",
+        found=f"no videos: {problem.splitlines()[0]}",
+        remedy=GL_REMEDY,
+    )
+
+
+def _cores() -> Check:
+    from lefleet.rollouts import default_workers
+
+    count = default_workers()
+    if count > 1:
+        return Check(name="cores", state="ok", found=f"{count} to use")
+    return Check(
+        name="cores",
+        state="warning",
+        found="1 to use",
+        remedy="Rollouts run in parallel over cores; give this machine or container more.",
+    )
+
+
+def _threads() -> Check:
+    setting = os.environ.get("OMP_NUM_THREADS")
+    if setting in (None, "1"):
+        return Check(name="threads", state="ok", found="1 per child process")
+    return Check(
+        name="threads",
+        state="warning",
+        found=f"OMP_NUM_THREADS={setting} reaches every child process",
+        remedy="Run: unset OMP_NUM_THREADS (LeFleet then gives each child one thread)",
+    )
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path.cwd()).free
+    found = f"{free / GIGABYTE:.0f} GB free here"
+    if free > 5 * GIGABYTE:
+        return Check(name="disk", state="ok", found=found)
+    return Check(
+        name="disk",
+        state="problem" if free < GIGABYTE else "warning",
+        found=found,
+        remedy="Free some space, or give stages an --out on another disk.",
+    )
+
+
+def _hub() -> Check:
+    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+        return Check(name="hub", state="ok", found="not asked: HF_HUB_OFFLINE is set")
+    import urllib.error
+    import urllib.request
+
+    address = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    try:
+        with urllib.request.urlopen(f"{address}/api/models?limit=1", timeout=3):  # noqa: S310
+            return Check(name="hub", state="ok", found=f"{address} answers")
+    except (urllib.error.URLError, OSError) as error:
+        return Check(
+            name="hub",
+            state="warning",
+            found=f"{address} does not answer: {getattr(error, 'reason', error)}",
+            remedy="Local datasets and checkpoints work. Quiet retries: export HF_HUB_OFFLINE=1",
+        )
