@@ -94,7 +94,7 @@ def _graphics() -> Check:
     return Check(
         name="graphics",
         state="warning",
-        found=f"no videos: {problem.splitlines()[0]}",
+        found=f"no videos: {problem}",
         remedy=GL_REMEDY,
     )
 

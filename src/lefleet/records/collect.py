@@ -25,6 +25,8 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     label stays the expert's own."""
     seed: NotNegative = int(SeedBlock.COLLECT)
     """First seed; attempts count up from it."""
+    workers: NotNegative = 0
+    """Processes. 0: one per core."""
 
 
 class ExistingDataset(Strict, frozen=True, kw_only=True, tag_field="kind", tag="dataset"):
@@ -63,6 +65,10 @@ class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corr
     """Give up on a task after this many episodes. 0: five times episodes_per_task."""
     seed: NotNegative = int(SeedBlock.COLLECT)
     """First seed; attempts count up from it."""
+    workers: NotNegative = 0
+    """Processes. 0: one per core."""
+    device: str = "cpu"
+    """Torch device."""
 
 
 CollectRequest = ExpertDemos | ExistingDataset | Corrections

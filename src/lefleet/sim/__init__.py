@@ -8,6 +8,7 @@ stock `lerobot-train` and `lerobot-eval`: LeRobot imports the modules of this pa
     world    one MetaWorld simulation: seeds, steps, progress
     encode   raw MetaWorld observation -> policy vectors, with the names of every column
     expert   scripted experts
+    graphics which OpenGL library MuJoCo may use
     render   fast off-screen frames
     env      the gym environment that LeRobot steps
     plugin   LeRobot's registry entry
@@ -16,9 +17,6 @@ Imports nothing of lefleet but `errors`. `rollouts` steps `world` directly; LeRo
 programs come in through `plugin`.
 """
 
-import os
-import sys
+from lefleet.sim.graphics import choose_graphics
 
-# MuJoCo chooses its graphics library once, when it is first imported; the default needs a screen.
-if sys.platform == "linux":
-    os.environ.setdefault("MUJOCO_GL", "egl")
+choose_graphics()

@@ -1,11 +1,13 @@
 """Frames of a simulation, off screen and fast, with a clear word when no GL library is there."""
 
+import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lefleet.errors import LeFleetError
+from lefleet.sim.graphics import OFF
 
 Frame = npt.NDArray[np.uint8]
 
@@ -24,21 +26,12 @@ class Renderer:
     """
 
     def __init__(self, sim: Any, size: int = 224) -> None:
-        import mujoco
-
         model = sim.model
         model.vis.quality.shadowsize = 0
         model.vis.quality.offsamples = 0
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, size)
         model.vis.global_.offheight = max(model.vis.global_.offheight, size)
-        try:
-            self._renderer = mujoco.Renderer(model, size, size)
-        except Exception as error:
-            # mujoco fails here in many shapes (ImportError, AttributeError on None, its own
-            # FatalError), all of which mean the same to the user.
-            raise NoGraphics("No OpenGL library can render off screen here.", GL_REMEDY) from error
-        self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
-        self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        self._renderer = _make(model, size)
         self._data = sim.data
         self._camera = "corner2"
 
@@ -54,13 +47,27 @@ class Renderer:
 
 def graphics_problem() -> str | None:
     """Why frames cannot be rendered here, or None when they can."""
-    try:
-        import mujoco
+    import mujoco
 
-        model = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
-        renderer = mujoco.Renderer(model, 8, 8)
-    except Exception as error:  # noqa: BLE001
-        # As above: whatever it is, frames cannot be rendered.
-        return f"{type(error).__name__}: {error}"
-    renderer.close()
+    try:
+        _make(mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>"), 8).close()
+    except NoGraphics as error:
+        return error.problem
     return None
+
+
+def _make(model: Any, size: int) -> Any:
+    import mujoco
+
+    if os.environ.get("MUJOCO_GL") == OFF:
+        raise NoGraphics("There is no OpenGL library that renders off screen.", GL_REMEDY)
+    try:
+        renderer = mujoco.Renderer(model, size, size)
+    except Exception as error:
+        # mujoco fails here in many shapes (ImportError, AttributeError on None, its own
+        # FatalError), all of which mean the same to the user.
+        problem = f"OpenGL cannot render off screen here ({type(error).__name__})."
+        raise NoGraphics(problem, GL_REMEDY) from error
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+    return renderer

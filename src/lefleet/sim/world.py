@@ -56,7 +56,7 @@ class World:
 
     def step(self, action: npt.NDArray[np.floating[Any]]) -> Outcome:
         """One control step; actions are clipped to MetaWorld's range of [-1, 1]."""
-        raw, reward, _, _, info = self.sim.step(np.clip(action, -1.0, 1.0))
+        raw, reward, _, _, info = self.sim.step(np.clip(action, -1.0, 1.0, dtype=np.float64))
         success = bool(info["success"])
         self._advance(float(info["obj_to_target"]), float(reward), success=success)
         return Outcome(raw, float(reward), success, self.progress)

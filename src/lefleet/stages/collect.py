@@ -14,6 +14,7 @@ from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, Wanted, gather
+from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint
 
@@ -43,6 +44,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         block=math.ceil(goal / 5) + 1,
         first_seed=request.seed,
         behaviour=Demonstrate(noise=request.noise),
+        workers=request.workers,
     )
     gathered = gather(wanted, stage, progress)
     for task, tally in gathered.tallies.items():
@@ -57,6 +59,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
 
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
+    require_simulable(checkpoint, "checkpoint")
     goal = request.episodes_per_task
     takeover = request.mode == "takeover"
     wanted = Wanted(
@@ -69,6 +72,8 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
         checkpoint=checkpoint.path,
         batch_size=POLICY_BATCH,
         keep_failures=not takeover,
+        workers=request.workers,
+        device=request.device,
     )
     gathered = gather(wanted, stage, progress)
     untouched = [task for task, kept in gathered.kept.items() if not kept]

@@ -25,8 +25,16 @@ def checkpoint_digest(folder: Path) -> str:
     total = hashlib.sha256()
     for file in sorted(files):
         if file.name not in _NOT_FOR_INFERENCE:
-            total.update(f"{file.name}\0{file_digest(file)}\n".encode())
+            digest = _config_digest(file) if file.name == "config.json" else file_digest(file)
+            total.update(f"{file.name}\0{digest}\n".encode())
     return total.hexdigest()
+
+
+def _config_digest(file: Path) -> str:
+    """Of a policy's configuration, except where its weights were first loaded from."""
+    config = json.loads(file.read_bytes())
+    config.pop("pretrained_path", None)
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def dataset_digest(

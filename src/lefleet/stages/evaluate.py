@@ -14,6 +14,7 @@ from lefleet.records import (
 from lefleet.rollouts import Act, Finished, Simulators, Slot, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.inputs import require_simulable
 from lefleet.stages.journal import Journal
 from lefleet.stages.plan import Key, interleave, plan_batches
 from lefleet.stages.progress import Progress, Update
@@ -28,6 +29,9 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
     tasks = resolve_tasks(request.tasks)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
+    require_simulable(candidate, "checkpoint")
+    if baseline is not None:
+        require_simulable(baseline, "baseline")
     # A checkpoint against itself is one path with two roles: the role tells them apart.
     roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:

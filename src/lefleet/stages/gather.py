@@ -78,10 +78,12 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
                 make_slot=slot,
                 keep_failures=wanted.keep_failures,
             )
+            kept = Counter(line.task for line in journal.lines if line.labelled)
             for finished in simulators.run(batches):
                 journal.append(finished)
-                kept = sum(len(_take(wanted, journal.lines, task)) for task in wanted.tasks)
-                progress(Update(kept, total, "episodes", f"{len(journal.lines)} attempted"))
+                kept[finished.task] += bool(finished.labelled)
+                done = sum(min(count, wanted.goal) for count in kept.values())
+                progress(Update(done, total, "episodes", f"{len(journal.lines)} attempted"))
         kept_by_task = {task: _take(wanted, journal.lines, task) for task in wanted.tasks}
         attempts = Counter(line.task for line in journal.lines)
         tallies = {

@@ -9,6 +9,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import POLICY_BATCH
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Wanted, gather
+from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset
 
@@ -16,6 +17,7 @@ from lefleet.stages.references import find_checkpoint, find_dataset
 def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> MixRecord:
     """Gather, cap, merge. Keeping nothing is a result with a note, not an error."""
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
+    require_simulable(checkpoint, "checkpoint")
     demos, earlier = find_dataset(request.demos, "demos")
     goal = request.episodes_per_task
     correct = request.method == "correct"

@@ -91,6 +91,7 @@ def _follow(
         code = child.wait()
     finally:
         stop(child)
+        child.stdout.close()  # type: ignore[union-attr]
     if code:
         raise StageFailed(
             f"Training failed with exit code {code}: {last_words(said) or 'it said nothing'}.",

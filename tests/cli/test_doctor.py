@@ -1,0 +1,110 @@
+"""Is this machine ready?"""
+
+import json
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from lefleet.cli import doctor, main
+from lefleet.cli.commands import Doctor
+from lefleet.cli.doctor import _graphics, _hub, _package, _pinned, _python, _threads, run_doctor
+from lefleet.sim.graphics import OFF
+
+NAMES = ["python", "lerobot", "mujoco", "graphics", "cores", "threads", "disk"]
+
+
+@pytest.fixture
+def no_graphics(monkeypatch):
+    """Asking the graphics library for a frame takes seconds; the answer does not matter here."""
+    monkeypatch.setattr(
+        doctor, "_graphics", lambda: doctor.Check(name="graphics", state="ok", found="egl")
+    )
+
+
+def test_doctor_as_json_is_a_list_of_checks(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["lefleet", "doctor", "--offline", "--json"])
+    main()
+    checks = json.loads(capsys.readouterr().out)
+    assert [check["name"] for check in checks] == NAMES
+    assert {tuple(check) for check in checks} == {("name", "state", "found", "remedy")}
+    assert {check["state"] for check in checks} <= {"ok", "warning", "problem"}
+
+
+def test_what_is_not_ok_has_a_remedy(monkeypatch, capsys, no_graphics):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    run_doctor(Doctor(offline=True, json=True))
+    checks = json.loads(capsys.readouterr().out)
+    assert "warning" in [check["state"] for check in checks]
+    for check in checks:
+        assert bool(check["remedy"]) == (check["state"] != "ok"), check["name"]
+
+
+def test_a_person_gets_a_line_per_check_and_one_per_remedy(monkeypatch, capsys, no_graphics):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    run_doctor(Doctor(offline=True))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if "->" not in line] == NAMES
+    assert any("-> Run: unset OMP_NUM_THREADS" in line for line in lines)
+
+
+def test_a_problem_exits_1_and_a_warning_0(monkeypatch, no_graphics, capsys):
+    monkeypatch.setattr(doctor, "_threads", lambda: _package("no-such-package", ()))
+    assert run_doctor(Doctor(offline=True)) == 1
+    monkeypatch.setattr(
+        doctor, "_threads", lambda: doctor.Check(name="x", state="warning", found="y", remedy="z")
+    )
+    assert run_doctor(Doctor(offline=True)) == 0
+
+
+def test_a_package_that_is_missing_is_a_problem():
+    check = _package("no-such-package", ("1.0",))
+    assert (check.state, check.found) == ("problem", "not installed")
+
+
+def test_a_package_of_a_tested_version_is_ok():
+    assert _package("msgspec", ("0.1", version("msgspec"))).state == "ok"
+
+
+def test_a_package_of_another_version_works_perhaps():
+    check = _package("msgspec", ("0.1",))
+    assert check.state == "warning"
+    assert check.found == f"{version('msgspec')}, tested with 0.1"
+    assert check.remedy == "Run: pip install msgspec==0.1"
+
+
+def test_the_physics_is_pinned_to_one_version():
+    assert len(_pinned("mujoco")) == 1
+
+
+def test_this_python_is_the_right_one():
+    assert _python().state == "ok"
+
+
+@pytest.mark.parametrize(("setting", "state"), [(None, "ok"), ("1", "ok"), ("8", "warning")])
+def test_many_threads_are_a_warning(monkeypatch, setting, state):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if setting:
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    assert _threads().state == state
+
+
+def test_a_hub_that_the_user_turned_off_is_not_asked(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert _hub().found == "not asked: HF_HUB_OFFLINE is set"
+
+
+def test_a_hub_that_does_not_answer_is_a_warning(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_ENDPOINT", f"file://{tmp_path}/nothing")
+    check = _hub()
+    assert check.state == "warning"
+    assert "does not answer" in check.found
+
+
+def test_without_graphics_videos_are_missing_but_the_rest_works(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", OFF)
+    check = _graphics()
+    assert check.state == "warning"
+    assert check.found.startswith("no videos: ")
+    assert "apt-get install" in check.remedy

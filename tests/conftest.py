@@ -1,0 +1,45 @@
+"""Shared artifacts: one small dataset and one half-trained checkpoint, made once for all workers."""
+
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lefleet import ExpertDemos, TrainRequest, run_stage
+
+TASKS = ("push", "pick-place", "door-open")
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder that all test workers of this session see."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def once(shared: Path) -> Callable:
+    """Runs a stage in the shared folder: the first worker does the work, others wait for it."""
+
+    def run(request, name: str) -> Path:
+        with (shared / f"{name}.once").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            run_stage(request, shared / name)
+        return shared / name
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def demos(once: Callable) -> Path:
+    """Five demonstrations of each easy task."""
+    return once(ExpertDemos(tasks=TASKS, episodes_per_task=5), "demos")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(once: Callable, demos: Path) -> Path:
+    """A policy that succeeds sometimes: good enough to be right, bad enough to fail."""
+    return once(TrainRequest(dataset=str(demos), tasks=TASKS, steps=600), "checkpoint")

@@ -1,0 +1,129 @@
+"""Small complete values of every record type."""
+
+from pathlib import Path
+
+from lefleet.records import (
+    CheckpointRecord,
+    Contract,
+    DatasetRecord,
+    EpisodeRecord,
+    EvaluationRecord,
+    LossPoint,
+    MixRecord,
+    PairCounts,
+    PolicyResult,
+    Rate,
+    Tally,
+)
+from lefleet.rollouts import Finished
+from lefleet.stages.folder import StageFolder
+
+PUSH = "push the puck to the goal"
+DOOR = "open the door"
+
+
+def dataset_record(**changes) -> DatasetRecord:
+    values = {
+        "repo_id": "local/dataset",
+        "root": "/data/dataset",
+        "revision": "",
+        "episodes": (0, 1, 2),
+        "digest": "d" * 64,
+        "fps": 80,
+        "frames": 30,
+        "tasks": {PUSH: 2, DOOR: 1},
+        "source": "expert",
+        "tallies": {"push": Tally(kept=2, attempted=3), "door-open": Tally(kept=1, attempted=1)},
+        "parents": ("e" * 64,),
+        "total_episodes": 3,
+    }
+    return DatasetRecord(**values | changes)
+
+
+def contract() -> Contract:
+    return Contract(
+        action_names=("dx", "dy"),
+        vectors={"observation.state": ("x", "y")},
+        cameras={"observation.images.top": (3, 64, 64)},
+        fps=80,
+        policy_type="act",
+        robot_type="sawyer",
+        tasks=(PUSH,),
+        dataset_digest="d" * 64,
+    )
+
+
+def loss_point(step: int = 50, loss: float = 0.5) -> LossPoint:
+    return LossPoint(step=step, loss=loss, grad_norm=1.5, learning_rate=1e-3)
+
+
+def checkpoint_record(**changes) -> CheckpointRecord:
+    values = {
+        "path": "/train/pretrained_model",
+        "digest": "c" * 64,
+        "policy_type": "act",
+        "steps": 100,
+        "final_loss": 0.25,
+        "curve": (loss_point(50, 0.5), loss_point(100, 0.25)),
+        "contract": contract(),
+        "init_digest": "b" * 64,
+        "resumed_at": (50,),
+    }
+    return CheckpointRecord(**values | changes)
+
+
+def episode(task: str = "push", seed: int = 0, *, success: bool = True, **changes) -> EpisodeRecord:
+    values = {"policy": "candidate", "progress": 0.5, "length": 10, "video": ""}
+    return EpisodeRecord(task=task, seed=seed, success=success, **values | changes)
+
+
+def finished(task: str = "push", seed: int = 0, labelled: int = 5) -> Finished:
+    return Finished(
+        task=task, seed=seed, success=labelled > 0, progress=0.5, length=10, labelled=labelled
+    )
+
+
+def policy_result(successes: int) -> PolicyResult:
+    rate = Rate(successes=successes, episodes=4, rate=successes / 4, interval=(0.1, 0.9))
+    return PolicyResult(
+        checkpoint="/train/pretrained_model",
+        digest="c" * 64,
+        overall=rate,
+        per_task={"push": rate},
+        mean_progress=0.5,
+        mean_length=12.5,
+    )
+
+
+def evaluation_record(**changes) -> EvaluationRecord:
+    values = {
+        "candidate": policy_result(3),
+        "baseline": policy_result(1),
+        "pairs": PairCounts(both=1, only_candidate=2, only_baseline=0, neither=1),
+        "tasks": ("push",),
+        "first_seed": 100_000_000,
+        "episodes_per_task": 4,
+        "episodes_file": "episodes.jsonl",
+        "videos_note": "no graphics",
+    }
+    return EvaluationRecord(**values | changes)
+
+
+def mix_record(**changes) -> MixRecord:
+    values = {
+        "dataset": dataset_record(source="mix"),
+        "method": "correct",
+        "checkpoint_digest": "c" * 64,
+        "tallies": {"push": Tally(kept=2, attempted=5)},
+        "added": {"push": 1},
+        "self_generated": 1,
+        "note": "mixing_ratio 0.5 left out 1 of 2.",
+    }
+    return MixRecord(**values | changes)
+
+
+def finished_stage(folder: Path, request, record) -> Path:
+    """A stage folder in which `request` has led to `record`."""
+    with StageFolder(folder, request) as stage:
+        stage.commit(record)
+    return folder

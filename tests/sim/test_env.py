@@ -1,0 +1,74 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lefleet.sim.env import MetaWorldEnv
+from lefleet.sim.plugin import LeFleetMetaWorld
+from lefleet.sim.world import World
+
+
+def test_the_env_shows_what_the_world_does():
+    env, world = MetaWorldEnv("push"), World("push")
+    observation, info = env.reset(seed=7)
+    raw = world.reset(7)
+    assert info == {"is_success": False, "progress": 0.0}
+    assert env.observation_space.contains(observation)
+    step = env.step(np.ones(4, np.float32))
+    outcome = world.step(np.ones(4))
+    assert not np.array_equal(raw, outcome.raw)
+    assert step[1] == outcome.reward
+    assert step[4]["progress"] == outcome.progress
+
+
+def test_an_episode_is_cut_off_at_its_length():
+    env = MetaWorldEnv("push", episode_length=3)
+    env.reset(seed=0)
+    ends = [env.step(np.zeros(4, np.float32))[3] for _ in range(3)]
+    assert ends == [False, False, True]
+
+
+def test_frames_are_rgb_and_show_something():
+    env = MetaWorldEnv("door-open")
+    env.reset(seed=0)
+    frame = env.render()
+    assert frame.shape == (224, 224, 3)
+    assert frame.dtype == np.uint8
+    assert frame.std() > 10
+    red_arm = (frame[..., 0] > 120) & (frame[..., 2] < 60)
+    assert red_arm.mean() > 0.02, "the red arm is not red: channels are swapped"
+
+
+def test_without_graphics_the_message_says_what_to_install():
+    program = (
+        "from lefleet.sim.env import MetaWorldEnv\n"
+        "from lefleet.sim.render import graphics_problem\n"
+        "env = MetaWorldEnv('push'); env.reset(seed=0); print(env.render().max())\n"
+        "print(graphics_problem() is not None)"
+    )
+    environment = {**os.environ, "MUJOCO_GL": "disable"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "True"]
+    assert "apt-get install libegl1" in done.stderr
+
+
+def test_lerobot_gets_one_group_per_task():
+    envs = LeFleetMetaWorld(task="easy3").create_envs(n_envs=2)
+    assert list(envs) == ["push", "pick-place", "door-open"]
+    assert envs["push"][0].num_envs == 2
+    assert envs["push"][0].call("task_description") == ("push the puck to the goal",) * 2
+
+
+@pytest.mark.parametrize("use_async", [False, True])
+def test_vector_seeds_reach_every_env(use_async):
+    vector = LeFleetMetaWorld(task="push").create_envs(2, use_async_envs=use_async)["push"][0]
+    first, _ = vector.reset(seed=[1, 2])
+    again, _ = vector.reset(seed=[2, 1])
+    vector.close()
+    states = first["environment_state"], again["environment_state"]
+    assert not np.array_equal(states[0][0], states[0][1])
+    assert np.array_equal(states[0], states[1][::-1])

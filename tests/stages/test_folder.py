@@ -1,0 +1,173 @@
+"""One stage folder: one request, one worker at a time, one record."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from lefleet.errors import BadInput, StageFailed
+from lefleet.process import launch, stop
+from lefleet.records import EvaluateRequest, ExpertDemos
+from lefleet.stages.folder import StageFolder, read_record, write_durably
+from tests.samples import dataset_record
+
+REQUEST = ExpertDemos(tasks=("push",), episodes_per_task=1)
+ENTER = """
+import signal, sys
+from pathlib import Path
+from lefleet import ExpertDemos, LeFleetError
+from lefleet.stages.folder import StageFolder
+try:
+    with StageFolder(Path(sys.argv[1]), ExpertDemos(tasks=("push",), episodes_per_task=1)):
+        print("inside", flush=True)
+        if sys.argv[2] == "stay":
+            signal.pause()
+except LeFleetError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def enter_elsewhere(folder, how: str) -> tuple[str, ...]:
+    """Command of another process that enters the folder."""
+    return (sys.executable, "-c", ENTER, str(folder), how)
+
+
+def test_another_process_is_refused_while_one_works(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        other = subprocess.run(
+            enter_elsewhere(tmp_path / "a", "leave"), capture_output=True, text=True, check=True
+        )
+    assert other.stdout.startswith(f"StageFailed Another process is working in {tmp_path / 'a'}.")
+
+
+def test_another_process_may_enter_afterwards(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    other = subprocess.run(
+        enter_elsewhere(tmp_path / "a", "leave"), capture_output=True, text=True, check=True
+    )
+    assert other.stdout == "inside\n"
+
+
+def test_a_killed_process_leaves_the_folder_free(tmp_path):
+    holder = subprocess.Popen(enter_elsewhere(tmp_path / "a", "stay"), stdout=subprocess.PIPE)
+    with holder:
+        assert holder.stdout.readline() == b"inside\n"
+        with pytest.raises(StageFailed), StageFolder(tmp_path / "a", REQUEST):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with StageFolder(tmp_path / "a", REQUEST) as stage:
+        assert not stage.is_new
+
+
+def test_a_child_that_outlives_the_stage_does_not_hold_its_folder(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        child = launch((sys.executable, "-c", "import signal; signal.pause()"))
+    try:
+        with StageFolder(tmp_path / "a", REQUEST):
+            assert child.poll() is None
+    finally:
+        stop(child)
+
+
+def test_the_folder_is_new_once(tmp_path):
+    with StageFolder(tmp_path / "deep" / "a", REQUEST) as stage:
+        assert stage.is_new
+    with StageFolder(tmp_path / "deep" / "a", REQUEST) as stage:
+        assert not stage.is_new
+
+
+def test_another_request_is_refused_naming_the_field_that_differs(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    other = ExpertDemos(tasks=("push",), episodes_per_task=2)
+    expected = r"out: .*/a was made for another request \(episodes_per_task is 1 there, 2 here\)"
+    with pytest.raises(BadInput, match=expected), StageFolder(tmp_path / "a", other):
+        pass
+
+
+def test_a_request_of_another_kind_is_refused_naming_the_kind(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    other = EvaluateRequest(checkpoint="c")
+    with pytest.raises(BadInput, match=r"\(a ExpertDemos\)"), StageFolder(tmp_path / "a", other):
+        pass
+
+
+def test_a_refused_request_leaves_the_folder_free(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    with pytest.raises(BadInput), StageFolder(tmp_path / "a", ExpertDemos()):
+        pass
+    with StageFolder(tmp_path / "a", REQUEST) as stage:
+        assert not stage.is_new
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(BadInput, match="is not empty"), StageFolder(tmp_path, REQUEST):
+        pass
+
+
+def test_a_folder_that_was_refused_is_unchanged(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(BadInput), StageFolder(tmp_path, REQUEST):
+        pass
+    assert list(tmp_path.iterdir()) == [tmp_path / "letter.txt"]
+
+
+def test_a_stage_killed_while_it_wrote_its_request_can_be_started_again(tmp_path):
+    (tmp_path / ".lock").touch()
+    (tmp_path / "request.json.partial").write_bytes(b'{"kind": "exp')
+    with StageFolder(tmp_path, REQUEST):
+        assert (tmp_path / "request.json").exists()
+
+
+def test_an_out_that_cannot_be_a_folder_is_bad_input(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(BadInput, match=r"out: .*/file/a cannot be used: Not a directory"),
+        StageFolder(tmp_path / "file" / "a", REQUEST),
+    ):
+        pass
+
+
+def test_a_damaged_request_is_an_error_that_names_its_file(tmp_path):
+    with StageFolder(tmp_path, REQUEST):
+        pass
+    (tmp_path / "request.json").write_bytes(b"{")
+    with pytest.raises(BadInput, match=r"request\.json: "), StageFolder(tmp_path, REQUEST):
+        pass
+
+
+def test_a_committed_record_is_there_for_the_next_one(tmp_path):
+    with StageFolder(tmp_path, REQUEST) as stage:
+        assert stage.record() is None
+        stage.commit(dataset_record())
+    assert read_record(tmp_path) == dataset_record()
+
+
+def test_a_write_that_fails_halfway_leaves_what_was_there(tmp_path, monkeypatch):
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_durably(tmp_path / "record.json", b"old")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_durably(tmp_path / "record.json", b"new")
+    assert (tmp_path / "record.json").read_bytes() == b"old"
+
+
+def test_a_record_that_was_not_written_to_its_end_does_not_count(tmp_path):
+    (tmp_path / "record.json.partial").write_bytes(b'{"kind"')
+    assert read_record(tmp_path) is None
+
+
+def test_fresh_removes_what_an_interrupted_run_left(tmp_path):
+    with StageFolder(tmp_path, REQUEST) as stage:
+        (tmp_path / "dataset" / "meta").mkdir(parents=True)
+        assert stage.fresh("dataset") == tmp_path / "dataset"
+        assert not (tmp_path / "dataset").exists()

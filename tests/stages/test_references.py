@@ -1,0 +1,99 @@
+"""What a user may name as a checkpoint or a dataset, and what is said when it is none."""
+
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.records import ExpertDemos, ImproveRequest, TrainRequest
+from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.references import find_checkpoint, find_dataset
+from tests.samples import checkpoint_record, dataset_record, finished_stage, mix_record
+
+TRAIN = TrainRequest(dataset="d")
+
+
+def unfinished_stage(folder, request):
+    with StageFolder(folder, request):
+        return folder
+
+
+def problem_of(find, name) -> str:
+    with pytest.raises(BadInput) as caught:
+        find(str(name), "field")
+    return str(caught.value)
+
+
+def test_a_finished_training_stands_for_its_checkpoint(tmp_path):
+    record = checkpoint_record()
+    folder = finished_stage(tmp_path / "train", TRAIN, record)
+    assert find_checkpoint(str(folder), "init") == (record.path, record.digest)
+
+
+@pytest.mark.parametrize("inside", ["", "pretrained_model", "checkpoints/last/pretrained_model"])
+def test_a_folder_of_lerobot_stands_for_its_checkpoint(tmp_path, inside):
+    model = tmp_path / inside
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text("{}")
+    found = find_checkpoint(str(tmp_path), "init")
+    assert found == (str(model.resolve()), checkpoint_digest(model))
+
+
+def test_a_checkpoint_that_does_not_exist_is_bad_input_naming_the_field(tmp_path):
+    text = problem_of(find_checkpoint, tmp_path / "missing")
+    assert text.startswith(f"field: {tmp_path / 'missing'} does not exist. Name a finished train")
+
+
+def test_a_training_that_is_not_finished_is_no_checkpoint(tmp_path):
+    folder = unfinished_stage(tmp_path / "train", TRAIN)
+    text = problem_of(find_checkpoint, folder)
+    assert text.startswith(f"field: the stage in {folder} is not finished.")
+
+
+def test_a_folder_without_a_checkpoint_is_said_to_hold_none(tmp_path):
+    text = problem_of(find_checkpoint, tmp_path)
+    assert text.startswith(f"field: {tmp_path} holds no checkpoint.")
+
+
+def test_a_finished_stage_of_another_kind_holds_no_checkpoint(tmp_path):
+    folder = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record())
+    assert "holds no checkpoint" in problem_of(find_checkpoint, folder)
+
+
+def test_a_hub_id_that_cannot_be_loaded_is_bad_input_naming_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    text = problem_of(find_checkpoint, "nobody/nothing")
+    assert text.startswith("field: nobody/nothing is no folder here and could not be loaded")
+
+
+def test_a_finished_collection_stands_for_its_data(tmp_path):
+    folder = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record())
+    assert find_dataset(str(folder), "dataset") == (dataset_record(), 0)
+
+
+def test_a_finished_mix_stands_for_its_data_and_knows_what_policies_made(tmp_path):
+    request = ImproveRequest(checkpoint="c", demos="d")
+    folder = finished_stage(tmp_path / "mix", request, mix_record(self_generated=7))
+    assert find_dataset(str(folder), "demos") == (mix_record().dataset, 7)
+
+
+def test_data_that_does_not_exist_is_bad_input_naming_the_field(tmp_path):
+    text = problem_of(find_dataset, tmp_path / "missing")
+    assert text.startswith(f"field: {tmp_path / 'missing'} does not exist. Name a finished collect")
+
+
+def test_a_collection_that_is_not_finished_is_no_data(tmp_path):
+    folder = unfinished_stage(tmp_path / "demos", ExpertDemos())
+    text = problem_of(find_dataset, folder)
+    assert text.startswith(f"field: the stage in {folder} is not finished.")
+
+
+def test_a_folder_without_data_is_said_to_hold_none(tmp_path):
+    text = problem_of(find_dataset, tmp_path)
+    assert text.startswith(f"field: {tmp_path} holds no dataset.")
+
+
+def test_a_finished_training_holds_no_data(tmp_path):
+    folder = finished_stage(tmp_path / "train", TRAIN, checkpoint_record())
+    assert "holds no dataset" in problem_of(find_dataset, folder)

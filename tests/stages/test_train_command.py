@@ -1,0 +1,172 @@
+"""The exact command line of a training."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lefleet.records import TrainRequest
+from lefleet.stages.train_command import resume_command, save_every, start_command
+from tests.samples import dataset_record
+
+DATASET = dataset_record(repo_id="local/demos", root="/demos", episodes=(0, 1), total_episodes=2)
+OUTPUT = Path("/out/training")
+
+
+def start(request: TrainRequest, dataset=DATASET, init="", *, is_state_only=True):
+    return start_command(request, dataset, init, OUTPUT, is_state_only=is_state_only)
+
+
+def flags(command) -> dict[str, str]:
+    """Flags by name; every one is written as --name=value."""
+    return dict(flag.removeprefix("--").split("=", 1) for flag in command.argv[3:])
+
+
+def test_a_fresh_state_act():
+    command = start(TrainRequest(dataset="demos", steps=1000))
+    assert command.argv == (
+        sys.executable,
+        "-m",
+        "lefleet.compat.train",
+        "--dataset.repo_id=local/demos",
+        "--dataset.root=/demos",
+        "--policy.type=act",
+        "--policy.device=cpu",
+        "--policy.push_to_hub=false",
+        "--policy.use_vae=false",
+        "--policy.dim_model=64",
+        "--policy.dim_feedforward=256",
+        "--policy.n_heads=4",
+        "--policy.n_encoder_layers=2",
+        "--policy.chunk_size=10",
+        "--policy.n_action_steps=5",
+        "--policy.dropout=0.0",
+        '--policy.normalization_mapping={"STATE": "IDENTITY", "ENV": "IDENTITY", '
+        '"ACTION": "IDENTITY", "VISUAL": "IDENTITY"}',
+        "--use_policy_training_preset=false",
+        "--optimizer.type=adamw",
+        "--optimizer.lr=0.001",
+        "--optimizer.weight_decay=1e-4",
+        "--optimizer.grad_clip_norm=10.0",
+        "--scheduler.type=cosine_decay_with_warmup",
+        "--scheduler.num_warmup_steps=50",
+        "--scheduler.num_decay_steps=1000",
+        "--scheduler.peak_lr=0.001",
+        "--scheduler.decay_lr=2e-05",
+        "--output_dir=/out/training",
+        "--job_name=lefleet",
+        "--steps=1000",
+        "--batch_size=64",
+        "--num_workers=0",
+        "--seed=0",
+        "--save_freq=200",
+        "--log_freq=50",
+        "--env_eval_freq=0",
+        "--wandb.enable=false",
+    )
+
+
+def test_a_checkpoint_to_continue_from_brings_its_own_policy_settings():
+    given = flags(start(TrainRequest(dataset="demos", init="c"), init="/c/pretrained_model"))
+    policy = {name: value for name, value in given.items() if name.startswith("policy.")}
+    assert policy == {
+        "policy.path": "/c/pretrained_model",
+        "policy.device": "cpu",
+        "policy.push_to_hub": "false",
+    }
+    assert given["optimizer.lr"] == "0.001"
+
+
+def test_a_rename_map_is_given_as_json():
+    request = TrainRequest(dataset="demos", init="c", rename_map={"a.b": "c.d"})
+    given = flags(start(request, init="/c"))
+    assert given["rename_map"] == '{"a.b": "c.d"}'
+
+
+def test_a_subset_of_the_episodes_is_listed():
+    some = dataset_record(episodes=(0, 4, 17), total_episodes=18)
+    given = flags(start(TrainRequest(dataset="demos"), some))
+    assert given["dataset.episodes"] == "[0,4,17]"
+
+
+def test_a_setting_of_the_user_replaces_ours():
+    given = start(TrainRequest(dataset="demos", policy={"dim_model": "8", "dropout": "0.1"})).argv
+    assert [flag for flag in given if "dim_model" in flag] == ["--policy.dim_model=8"]
+    assert [flag for flag in given if "dropout" in flag] == ["--policy.dropout=0.1"]
+
+
+def test_extra_arguments_come_last_as_they_are():
+    request = TrainRequest(dataset="demos", extra_args=("--steps=7", "--wandb.enable", "true"))
+    assert start(request).argv[-3:] == ("--steps=7", "--wandb.enable", "true")
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_state_only"),
+    [
+        (TrainRequest(dataset="demos", policy_type="diffusion"), True),
+        (TrainRequest(dataset="demos"), False),
+    ],
+)
+def test_policies_other_than_the_small_one_keep_lerobots_presets(request_, is_state_only):
+    given = flags(start(request_, is_state_only=is_state_only))
+    assert "use_policy_training_preset" not in given
+    assert "optimizer.lr" not in given
+    assert "policy.dim_model" not in given
+    assert given["policy.type"] == request_.policy_type
+
+
+def test_numbers_of_the_request_reach_their_flags():
+    request = TrainRequest(
+        dataset="demos",
+        steps=30,
+        batch_size=4,
+        num_workers=2,
+        seed=9,
+        log_every=3,
+        save_every=6,
+        device="cuda",
+        learning_rate=0.5,
+    )
+    given = flags(start(request))
+    expected = {
+        "steps": "30",
+        "batch_size": "4",
+        "num_workers": "2",
+        "seed": "9",
+        "log_freq": "3",
+        "save_freq": "6",
+        "policy.device": "cuda",
+        "optimizer.lr": "0.5",
+        "scheduler.peak_lr": "0.5",
+        "scheduler.num_warmup_steps": "3",
+        "scheduler.num_decay_steps": "30",
+    }
+    assert given.items() >= expected.items()
+
+
+@pytest.mark.parametrize(("steps", "every"), [(1000, 200), (7, 1), (3, 1)])
+def test_a_fifth_of_the_training_is_saved_at_a_time(steps, every):
+    assert save_every(TrainRequest(dataset="demos", steps=steps)) == every
+
+
+def test_without_memory_data_lerobots_own_program_runs():
+    command = start(TrainRequest(dataset="demos", memory_data=False))
+    assert command.argv[1:3] == ("-m", "lerobot.scripts.lerobot_train")
+
+
+def test_a_resumed_training_takes_everything_from_its_checkpoint():
+    request = TrainRequest(dataset="demos", steps=10, extra_args=("--steps=7",))
+    assert resume_command(request, Path("/out/000005")).argv == (
+        sys.executable,
+        "-m",
+        "lefleet.compat.train",
+        "--config_path=/out/000005/pretrained_model/train_config.json",
+        "--resume=true",
+    )
+
+
+@pytest.mark.parametrize(("policy_type", "setting"), [("act", "1"), ("smolvla", None)])
+def test_only_policies_that_need_nothing_from_the_hub_are_kept_off_it(policy_type, setting):
+    request = TrainRequest(dataset="demos", policy_type=policy_type)
+    assert start(request).environment.get("HF_HUB_OFFLINE") == setting
+    assert resume_command(request, Path("/c")).environment.get("HF_HUB_OFFLINE") == setting

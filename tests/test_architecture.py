@@ -1,0 +1,195 @@
+"""The borders between folders, and what holds for every module."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lefleet
+import lefleet.process
+import lefleet.records
+import lefleet.rollouts
+import lefleet.stages
+import lefleet.stats
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "lefleet"
+CLIENT = ROOT / "client" / "src" / "lefleet_client"
+MODULES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = sorted({path.parent for path in MODULES} - {SOURCE})
+
+MAY_IMPORT = {
+    "errors": set(),
+    "records": {"errors"},
+    "stats": set(),
+    "process": {"errors"},
+    "sim": {"errors"},
+    "rollouts": {"errors", "records", "process", "sim"},
+    "compat": {"errors"},
+    "stages": {"errors", "records", "stats", "process", "sim", "rollouts"},
+    "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.versions"},
+    "__init__": {"errors", "records", "stages"},
+    "__main__": {"cli"},
+}
+STARTERS = {
+    "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
+    "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
+    "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
+}
+PUBLIC = {
+    lefleet: """BadInput CheckpointRecord Contract Corrections DatasetRecord EpisodeRecord
+        EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError
+        MixRecord StageFailed TrainRequest run_stage""",
+    lefleet.records: """CheckpointRecord CollectRequest Contract Corrections DatasetRecord
+        EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ImproveRequest
+        LossPoint MixRecord PairCounts PolicyResult Rate Record Request SeedBlock Tally
+        TrainRequest decode encode validated""",
+    lefleet.stats: "exact_interval",
+    lefleet.process: "Pool child_environment launch stop",
+    lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver
+        default_workers""",
+    lefleet.stages: "Progress Update run_stage silent",
+}
+HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub"""
+
+
+def imported(source: str) -> set[str]:
+    """Every module that `source` imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def trespasses(source: str, folder: str) -> list[str]:
+    """Imports of lefleet that `folder` may not make."""
+    parts = [name.split(".")[1:] for name in imported(source) if name.split(".")[0] == "lefleet"]
+    allowed = {folder, *MAY_IMPORT[folder]}
+    modules = {".".join(part) for part in parts if part}
+    return sorted(
+        name
+        for name in modules
+        if not any(name == other or name.startswith(f"{other}.") for other in allowed)
+        # `from lefleet.compat import versions` also names its parent.
+        and not any(other.startswith(f"{name}.") for other in allowed)
+    )
+
+
+def process_starts(source: str) -> list[str]:
+    """Ways to start a process; constants of subprocess and Popen[...] as a type are none."""
+    tree = ast.parse(source)
+    types = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    found = [name for name in imported(source) if name.split(".")[0] in ("multiprocessing", "pty")]
+    found += [name for name in imported(source) if _is_starter(*name.rpartition(".")[::2])]
+    uses = [
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and id(node) not in types
+    ]
+    return found + [f"{module}.{name}" for module, name in uses if _is_starter(module, name)]
+
+
+def _is_starter(module: str, name: str) -> bool:
+    families = module == "os" and re.match("exec|spawn", name)
+    return bool(families) or name in STARTERS.get(module, ()) or name == "ProcessPoolExecutor"
+
+
+def folder_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_one_way(path):
+    assert trespasses(path.read_text(), folder_of(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "folder"),
+    [
+        ("from lefleet.stages import run_stage", "records"),
+        ("def late():\n    import lefleet.compat.train", "stages"),
+        ("from lefleet.compat.memory import in_memory", "cli"),
+        ("from lefleet import cli", "stages"),
+    ],
+)
+def test_an_import_against_the_order_is_noticed(source, folder):
+    assert trespasses(source, folder)
+
+
+def test_the_client_imports_nothing_of_lefleet():
+    names = {name for path in CLIENT.rglob("*.py") for name in imported(path.read_text())}
+    assert [name for name in names if name.split(".")[0] == "lefleet"] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_launch_starts_processes(path):
+    is_launch = path == SOURCE / "process" / "launch.py"
+    assert bool(process_starts(path.read_text())) == is_launch
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess\nsubprocess.run(['ls'])",
+        "from subprocess import check_output",
+        "import subprocess\nstart = subprocess.Popen",
+        "import os\nos.execvp('ls', ['ls'])",
+        "from multiprocessing import Process",
+        "from concurrent.futures import ProcessPoolExecutor",
+    ],
+)
+def test_starting_a_process_elsewhere_is_noticed(source):
+    assert process_starts(source)
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
+def test_public_names_are_pinned(module):
+    assert sorted(module.__all__) == sorted(PUBLIC[module].split())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_begins_by_saying_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name_of)
+def test_modules_that_a_folder_lists_exist(package):
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+    listed = re.findall(r"^    (\w+(?:, \w+)*)  +\w", text, re.MULTILINE)
+    names = {name for group in listed for name in group.split(", ")}
+    assert names <= {path.stem for path in package.glob("*.py")}
+
+
+@pytest.mark.parametrize("statement", ["import lefleet", "from lefleet.cli import main; main()"])
+def test_nothing_heavy_is_imported_before_it_is_needed(statement):
+    code = f"""
+import json, sys
+sys.argv = ["lefleet", "--help"]
+try:
+    {statement}
+except SystemExit as end:
+    assert end.code == 0, end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = json.loads(child.stderr.splitlines()[-1])
+    assert "lefleet" in loaded
+    assert set(loaded).isdisjoint(HEAVY.split())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_module_is_long(path):
+    assert len(path.read_text().splitlines()) <= 350
