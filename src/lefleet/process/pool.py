@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from lefleet.errors import StageFailed
@@ -34,12 +33,11 @@ class Pool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
         for worker in self._workers:
             stop(worker)
             _stdout(worker).close()

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -27,13 +26,8 @@ class Simulators:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Finished]:
         """Every episode of every batch, in the order in which they end."""

@@ -13,13 +13,10 @@ from lefleet.records import (
 from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
-from lefleet.stages.gather import Gathered, Wanted, gather
+from lefleet.stages.gather import Gathered, Wanted, gather, rolled_out
 from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint
-
-POLICY_BATCH = 15
-"""Episodes that step together where a policy acts."""
 
 
 def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> DatasetRecord:
@@ -60,21 +57,9 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
-    goal = request.episodes_per_task
     takeover = request.mode == "takeover"
-    wanted = Wanted(
-        tasks=resolve_tasks(request.tasks),
-        goal=goal,
-        max_attempts=request.max_attempts_per_task or 5 * goal,
-        block=goal,
-        first_seed=request.seed,
-        behaviour=TakeOver(patience=request.patience) if takeover else Relabel(),
-        checkpoint=checkpoint.path,
-        batch_size=POLICY_BATCH,
-        keep_failures=not takeover,
-        workers=request.workers,
-        device=request.device,
-    )
+    behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
+    wanted = rolled_out(request, checkpoint, behaviour, keep_failures=not takeover)
     gathered = gather(wanted, stage, progress)
     untouched = [task for task, kept in gathered.kept.items() if not kept]
     if untouched:

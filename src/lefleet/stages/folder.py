@@ -4,7 +4,6 @@ import fcntl
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lefleet.errors import BadInput, StageFailed
@@ -50,12 +49,7 @@ class StageFolder:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
     @property

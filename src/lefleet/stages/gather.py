@@ -5,12 +5,17 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from lefleet.records import Tally
+from lefleet.records import Corrections, ImproveRequest, Tally
 from lefleet.rollouts import Behaviour, Finished, Simulators, Slot
+from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.journal import Journal
 from lefleet.stages.plan import Key, interleave, plan_batches
 from lefleet.stages.progress import Progress, Update
+from lefleet.stages.references import CheckpointReference
+
+POLICY_BATCH = 15
+"""Episodes that step together where a policy acts."""
 
 
 class Wanted(NamedTuple):
@@ -31,6 +36,30 @@ class Wanted(NamedTuple):
     keep_failures: bool = False
     workers: int = 0
     device: str = "cpu"
+
+
+def rolled_out(
+    request: Corrections | ImproveRequest,
+    checkpoint: CheckpointReference,
+    behaviour: Behaviour,
+    *,
+    keep_failures: bool = False,
+) -> Wanted:
+    """What to gather where a policy acts."""
+    goal = request.episodes_per_task
+    return Wanted(
+        tasks=resolve_tasks(request.tasks),
+        goal=goal,
+        max_attempts=request.max_attempts_per_task or 5 * goal,
+        block=goal,
+        first_seed=request.seed,
+        behaviour=behaviour,
+        checkpoint=checkpoint.path,
+        batch_size=POLICY_BATCH,
+        keep_failures=keep_failures,
+        workers=request.workers,
+        device=request.device,
+    )
 
 
 class Gathered(NamedTuple):

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 from lefleet.records import ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
-from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.collect import POLICY_BATCH
 from lefleet.stages.folder import StageFolder
-from lefleet.stages.gather import Wanted, gather
+from lefleet.stages.gather import gather, rolled_out
 from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset
@@ -19,20 +17,9 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
     demos, earlier = find_dataset(request.demos, "demos")
-    goal = request.episodes_per_task
     correct = request.method == "correct"
-    wanted = Wanted(
-        tasks=resolve_tasks(request.tasks),
-        goal=goal,
-        max_attempts=request.max_attempts_per_task or 5 * goal,
-        block=goal,
-        first_seed=request.seed,
-        behaviour=TakeOver(patience=request.patience) if correct else Act(),
-        checkpoint=checkpoint.path,
-        batch_size=POLICY_BATCH,
-        workers=request.workers,
-        device=request.device,
-    )
+    behaviour = TakeOver(patience=request.patience) if correct else Act()
+    wanted = rolled_out(request, checkpoint, behaviour)
     gathered = gather(wanted, stage, progress)
     allowed = room(len(demos.episodes), earlier, request.mixing_ratio)
     candidates = gathered.interleaved()
