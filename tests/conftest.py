@@ -1,4 +1,4 @@
-"""Shared artifacts: one small dataset and one half-trained checkpoint, made once for all workers."""
+"""Shared artifacts: one small dataset and one half-trained checkpoint, made once for all."""
 
 import fcntl
 from collections.abc import Callable

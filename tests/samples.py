@@ -53,7 +53,7 @@ def contract() -> Contract:
     )
 
 
-def loss_point(step: int = 50, loss: float = 0.5) -> LossPoint:
+def loss_point(step: int = 50, loss: float | None = 0.5) -> LossPoint:
     return LossPoint(step=step, loss=loss, grad_norm=1.5, learning_rate=1e-3)
 
 

@@ -78,6 +78,15 @@ def test_a_long_loss_curve_is_shown_in_few_rows_with_its_end(capsys):
     assert points[-1][0] == "1600"
 
 
+def test_a_loss_that_was_no_number_is_shown_as_such(capsys):
+    text = shown(capsys, checkpoint_record(curve=(loss_point(50, None), loss_point(100, 0.25))))
+    assert ["50", "no", "number"] in rows(text)
+
+
+def test_a_single_episode_is_not_shown_as_several(capsys):
+    assert shown(capsys, dataset_record(episodes=(4,))).startswith("1 episode, 30 frames")
+
+
 def test_an_evaluation_is_shown_beside_its_baseline(capsys):
     text = shown(capsys, evaluation_record())
     row = ["3/4", "=", "75%", "(10%", "to", "90%)", "1/4", "=", "25%", "(10%", "to", "90%)"]

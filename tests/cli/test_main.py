@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -100,6 +101,10 @@ def test_help_exits_0_and_lists_the_commands(lefleet):
     code, out, _ = lefleet("--help")
     assert code == 0
     assert all(name in out for name in ("collect", "train", "eval", "improve", "doctor"))
+
+
+def test_the_version_is_that_of_the_installed_package(lefleet):
+    assert lefleet("--version") == (0, f"{version('lefleet')}\n", "")
 
 
 def test_an_interrupt_exits_130_and_says_how_to_go_on(lefleet, monkeypatch):

@@ -1,5 +1,6 @@
 """A child keeps to one thread and does not outlive its parent."""
 
+import contextlib
 import os
 import select
 import signal
@@ -75,15 +76,19 @@ def test_a_child_dies_when_its_parent_is_killed():
         "print(child.pid, flush=True)\n"
         "signal.pause()\n"
     )
-    with subprocess.Popen(python(parent_code), stdout=subprocess.PIPE) as parent:
-        pid = int(parent.stdout.readline())
-        pidfd = os.pidfd_open(pid)
-        try:
-            parent.kill()
-            assert has_ended(pidfd)
-        finally:
+    parent = subprocess.Popen(python(parent_code), stdout=subprocess.PIPE)
+    try:
+        pidfd = os.pidfd_open(int(parent.stdout.readline()))
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    try:
+        assert has_ended(pidfd)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
+        os.close(pidfd)
 
 
 def test_a_program_that_is_not_there_is_a_failed_stage_that_names_it():

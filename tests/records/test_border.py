@@ -86,6 +86,7 @@ def test_a_valid_request_stays_as_it_is():
         (TrainRequest(dataset="d", steps=0), "steps"),
         (TrainRequest(dataset="d", batch_size=0), "batch_size"),
         (TrainRequest(dataset="d", learning_rate=0.0), "learning_rate"),
+        (TrainRequest(dataset="d", learning_rate=1.5), "learning_rate"),
         (TrainRequest(dataset="d", learning_rate=math.inf), "learning_rate"),
         (TrainRequest(dataset="d", log_every=0), "log_every"),
         (EvaluateRequest(checkpoint="c", episodes_per_task=0), "episodes_per_task"),

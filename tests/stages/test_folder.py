@@ -1,7 +1,6 @@
 """One stage folder: one request, one worker at a time, one record."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -52,15 +51,18 @@ def test_another_process_may_enter_afterwards(tmp_path):
 
 
 def test_a_killed_process_leaves_the_folder_free(tmp_path):
-    holder = subprocess.Popen(enter_elsewhere(tmp_path / "a", "stay"), stdout=subprocess.PIPE)
-    with holder:
+    holder = launch(enter_elsewhere(tmp_path / "a", "stay"), stdout=subprocess.PIPE)
+    try:
         assert holder.stdout.readline() == b"inside\n"
         with pytest.raises(StageFailed), StageFolder(tmp_path / "a", REQUEST):
             pass
-        holder.send_signal(signal.SIGKILL)
+        holder.kill()
         holder.wait()
-    with StageFolder(tmp_path / "a", REQUEST) as stage:
-        assert not stage.is_new
+        with StageFolder(tmp_path / "a", REQUEST) as stage:
+            assert not stage.is_new
+    finally:
+        stop(holder)
+        holder.stdout.close()
 
 
 def test_a_child_that_outlives_the_stage_does_not_hold_its_folder(tmp_path):

@@ -53,10 +53,10 @@ def lerobot(tmp_path, monkeypatch) -> dict[str, str]:
         argv = (sys.executable, str(script), str(output), str(start), str(steps), knobs["die"])
         return Command(argv, {"LOSSES": knobs["losses"]})
 
-    def start_command(request, dataset, init, output, *, is_state_only) -> Command:
+    def start_command(request, dataset, output, **how) -> Command:
         return command(output, 0, request.steps)
 
-    def resume_command(request, checkpoint) -> Command:
+    def resume_command(request, checkpoint, **how) -> Command:
         return command(checkpoint.parents[1], int(checkpoint.name), request.steps)
 
     monkeypatch.setattr(train_module, "start_command", start_command)

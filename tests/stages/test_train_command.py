@@ -13,8 +13,9 @@ DATASET = dataset_record(repo_id="local/demos", root="/demos", episodes=(0, 1), 
 OUTPUT = Path("/out/training")
 
 
-def start(request: TrainRequest, dataset=DATASET, init="", *, is_state_only=True):
-    return start_command(request, dataset, init, OUTPUT, is_state_only=is_state_only)
+def start(request: TrainRequest, dataset=DATASET, **changes):
+    how = {"init": "", "policy_type": request.policy_type, "is_state_only": True} | changes
+    return start_command(request, dataset, OUTPUT, **how)
 
 
 def flags(command) -> dict[str, str]:
@@ -156,7 +157,8 @@ def test_without_memory_data_lerobots_own_program_runs():
 
 def test_a_resumed_training_takes_everything_from_its_checkpoint():
     request = TrainRequest(dataset="demos", steps=10, extra_args=("--steps=7",))
-    assert resume_command(request, Path("/out/000005")).argv == (
+    command = resume_command(request, Path("/out/000005"), policy_type="act")
+    assert command.argv == (
         sys.executable,
         "-m",
         "lefleet.compat.train",
@@ -165,8 +167,22 @@ def test_a_resumed_training_takes_everything_from_its_checkpoint():
     )
 
 
+def test_a_short_training_has_a_point_on_its_loss_curve():
+    assert flags(start(TrainRequest(dataset="demos", steps=3)))["log_freq"] == "3"
+
+
+def test_a_checkpoint_of_another_family_keeps_lerobots_presets():
+    request = TrainRequest(dataset="demos", init="c")
+    command = start(request, init="/c", policy_type="smolvla")
+    assert "optimizer.lr" not in flags(command)
+    assert "HF_HUB_OFFLINE" not in command.environment
+
+
 @pytest.mark.parametrize(("policy_type", "setting"), [("act", "1"), ("smolvla", None)])
 def test_only_policies_that_need_nothing_from_the_hub_are_kept_off_it(policy_type, setting):
-    request = TrainRequest(dataset="demos", policy_type=policy_type)
-    assert start(request).environment.get("HF_HUB_OFFLINE") == setting
-    assert resume_command(request, Path("/c")).environment.get("HF_HUB_OFFLINE") == setting
+    request = TrainRequest(dataset="demos")
+    for command in (
+        start(request, policy_type=policy_type),
+        resume_command(request, Path("/c"), policy_type=policy_type),
+    ):
+        assert command.environment.get("HF_HUB_OFFLINE") == setting

@@ -4,7 +4,7 @@ import pytest
 
 from lefleet.records import CheckpointRecord, decode, encode
 from lefleet.stages.train_log import (
-    RESUME_MARK,
+    START_MARK,
     Bar,
     last_words,
     parse_bar,
@@ -109,13 +109,13 @@ def test_a_point_has_all_its_values():
 
 def test_what_came_after_the_checkpoint_that_was_resumed_is_dropped():
     first = [log_line(0.5), log_line(0.4), log_line(0.3)]
-    resumed = [f"{RESUME_MARK} 100", log_line(0.2), log_line(0.1)]
+    resumed = [f"{START_MARK} 100", log_line(0.2), log_line(0.1)]
     assert curve([*first, *resumed]) == [(50, 0.5), (100, 0.4), (150, 0.2), (200, 0.1)]
     assert read_curve([*first, *resumed], 50)[1] == [100]
 
 
 def test_a_resume_between_two_log_lines_counts_from_the_one_before():
-    lines = [log_line(0.5), log_line(0.4), f"{RESUME_MARK} 70", log_line(0.3)]
+    lines = [log_line(0.5), log_line(0.4), f"{START_MARK} 70", log_line(0.3)]
     assert curve(lines) == [(50, 0.5), (100, 0.3)]
 
 
@@ -123,7 +123,7 @@ def test_a_loss_that_is_no_number_leaves_a_record_that_can_be_read():
     points, _ = read_curve([log_line("nan"), log_line(0.2)], 50)
     record = checkpoint_record(curve=tuple(points))
     back = decode(encode(record), CheckpointRecord, "record.json")
-    assert [point.step for point in back.curve] == [50, 100]
+    assert [(point.step, point.loss) for point in back.curve] == [(50, None), (100, 0.2)]
 
 
 def test_the_error_at_the_end_is_reported():

@@ -2,7 +2,7 @@
 
     main       entry point, exit codes, error style
     commands   every command's arguments
-    follow     run a stage as a child process and show its progress
+    stage      run one stage as a child process
     display    progress and results for people, plain lines or JSON for everyone else
     doctor     is this machine ready?
 

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from lefleet.records import (
     CheckpointRecord,
@@ -80,7 +81,7 @@ class _Lines:
 
 def show_record(record: Record, folder: Path) -> None:
     """What came of a stage, for a person."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     match record:
         case DatasetRecord():
             summary = _dataset(record)
@@ -90,11 +91,11 @@ def show_record(record: Record, folder: Path) -> None:
             summary = _evaluation(record)
         case MixRecord():
             summary = _mix(record)
-    console.print(f"[bold]{summary.title}")
+    console.print(summary.title, style="bold")
     console.print(summary.table)
     for remark in summary.remarks:
         console.print(remark)
-    console.print(f"[dim]{folder}/record.json")
+    console.print(f"{folder}/record.json", style="dim")
 
 
 class _Summary(NamedTuple):
@@ -106,8 +107,8 @@ class _Summary(NamedTuple):
 def _dataset(record: DatasetRecord) -> _Summary:
     table = _table("task", "episodes")
     for text, count in record.tasks.items():
-        table.add_row(text, str(count))
-    title = f"{len(record.episodes)} episodes, {record.frames} frames ({record.source})"
+        table.add_row(Text(text), str(count))
+    title = f"{_episodes(len(record.episodes))}, {record.frames} frames ({record.source})"
     return _Summary(title, table, [f"digest {record.digest[:12]}"])
 
 
@@ -115,7 +116,8 @@ def _checkpoint(record: CheckpointRecord) -> _Summary:
     table = _table("step", "loss")
     stride = max(1, len(record.curve) // 8)
     for point in record.curve[stride - 1 :: stride]:
-        table.add_row(str(point.step), f"{point.loss:.4g}")
+        loss = "no number" if point.loss is None else f"{point.loss:.4g}"
+        table.add_row(str(point.step), loss)
     title = f"{record.policy_type} after {record.steps} steps, loss {record.final_loss:.4g}"
     return _Summary(title, table, [f"digest {record.digest[:12]}"])
 
@@ -146,10 +148,14 @@ def _mix(record: MixRecord) -> _Summary:
     for task, tally in record.tallies.items():
         table.add_row(task, f"{tally.kept}/{tally.attempted}", str(record.added.get(task, 0)))
     title = (
-        f"{record.method}: a mix of {len(record.dataset.episodes)} episodes, "
+        f"{record.method}: a mix of {_episodes(len(record.dataset.episodes))}, "
         f"{record.self_generated} of them self-generated"
     )
     return _Summary(title, table, [record.note] if record.note else [])
+
+
+def _episodes(count: int) -> str:
+    return "1 episode" if count == 1 else f"{count} episodes"
 
 
 def _table(*columns: str) -> Table:

@@ -67,7 +67,7 @@ def _python() -> Check:
 def _pinned(name: str) -> tuple[str, ...]:
     """Versions of `name` that lefleet's own metadata pins."""
     pins = (re.match(rf"{name}==([\w.]+)", line) for line in requires("lefleet") or ())
-    return tuple(pin[1] for pin in pins if pin)
+    return tuple(dict.fromkeys(pin[1] for pin in pins if pin))
 
 
 def _package(name: str, tested: tuple[str, ...]) -> Check:

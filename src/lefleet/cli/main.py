@@ -6,6 +6,7 @@
 import os
 import sys
 import traceback
+from importlib.metadata import version
 from pathlib import Path
 
 from lefleet.errors import LeFleetError
@@ -17,6 +18,9 @@ def main() -> int:
         from lefleet.stages.child import execute
 
         return execute(Path(arguments[2]))
+    if arguments == ["--version"]:
+        print(version("lefleet"))
+        return 0
     debug = "--debug" in arguments
     try:
         return _run(arguments)

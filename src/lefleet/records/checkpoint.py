@@ -23,8 +23,9 @@ class LossPoint(Strict, frozen=True, kw_only=True):
     """One line of the training log."""
 
     step: int
-    loss: float
-    grad_norm: float
+    loss: float | None
+    """None where LeRobot printed something that is no number."""
+    grad_norm: float | None
     learning_rate: float
 
 

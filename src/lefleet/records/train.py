@@ -16,16 +16,17 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     tasks: tuple[str, ...] = ()
     """Tasks that will be evaluated: each must be in the data. Empty: not checked."""
     policy_type: str = "act"
-    """LeRobot policy family."""
+    """LeRobot policy family of a fresh policy; with init, the checkpoint's own counts."""
     init: str = ""
     """Checkpoint to continue from (stage folder, pretrained_model folder, hub id)."""
     policy: dict[str, str] = {}
-    """Policy settings as --policy.NAME=VALUE, merged over those that suit a small state policy."""
+    """Policy settings by name, passed on as --policy.NAME=VALUE, over those that suit a small state
+    policy. On the command line: --policy NAME VALUE NAME VALUE."""
     steps: Positive = 1000
     """Training steps."""
     batch_size: Positive = 64
     """Samples per step."""
-    learning_rate: Annotated[float, Meta(gt=0.0)] = 1e-3
+    learning_rate: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
     """Peak learning rate of the small state policy."""
     save_every: NotNegative = 0
     """Steps between checkpoints to resume from. 0: a fifth of the training."""

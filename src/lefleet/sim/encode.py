@@ -1,8 +1,9 @@
 """Raw MetaWorld observation to policy vectors.
 
-MetaWorld observes 39 numbers: hand (3), gripper (1), two objects with position (3) and
-quaternion (4), the same 18 a step earlier, and the goal (3). The policy gets the hand and gripper
-as its state, and objects, goal and a one-hot of the task as its environment state.
+MetaWorld observes 39 numbers: hand (3), gripper (1), two objects with position (3) and quaternion
+(4, in an order that differs from task to task), the same 18 a step earlier, and the goal (3). The
+policy gets the hand and gripper as its state, and objects, goal and a one-hot of the task as its
+environment state.
 
 Positions go through one fixed affine map in which ten centimetres are one unit: grasping is a
 matter of centimetres, and a policy that sees metres learns them late. Being fixed, the map needs
@@ -23,7 +24,7 @@ FPS = 80
 ACTION_NAMES = ("hand_dx", "hand_dy", "hand_dz", "gripper_close")
 STATE_NAMES = ("hand_x", "hand_y", "hand_z", "gripper_open")
 ENVIRONMENT_NAMES = (
-    *(f"object{i}_{axis}" for i in (1, 2) for axis in ("x", "y", "z", "qx", "qy", "qz", "qw")),
+    *(f"object{i}_{axis}" for i in (1, 2) for axis in ("x", "y", "z", "q0", "q1", "q2", "q3")),
     "goal_x",
     "goal_y",
     "goal_z",

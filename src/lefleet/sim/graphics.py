@@ -14,9 +14,14 @@ _LIBRARIES = {"egl": ("libEGL.so.1",), "osmesa": ("libOSMesa.so.8", "libOSMesa.s
 
 
 def choose_graphics() -> None:
-    """Set MUJOCO_GL on Linux, unless the user has."""
-    if sys.platform == "linux":
-        os.environ.setdefault("MUJOCO_GL", best_library(_is_loadable))
+    """Set MUJOCO_GL on Linux. What the user set stays, unless its library is missing."""
+    if sys.platform != "linux":
+        return
+    wanted = os.environ.get("MUJOCO_GL", "")
+    if not wanted:
+        os.environ["MUJOCO_GL"] = best_library(_is_loadable)
+    elif wanted in _LIBRARIES and not any(map(_is_loadable, _LIBRARIES[wanted])):
+        os.environ["MUJOCO_GL"] = OFF
 
 
 def best_library(is_loadable: Callable[[str], bool]) -> str:

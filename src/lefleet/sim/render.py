@@ -11,7 +11,7 @@ from lefleet.sim.graphics import OFF
 
 Frame = npt.NDArray[np.uint8]
 
-GL_REMEDY = "Install one with: sudo apt-get install libegl1 libgl1-mesa-dri"
+GL_REMEDY = "Install OpenGL with: sudo apt-get install libegl1 libgl1-mesa-dri"
 
 
 class NoGraphics(LeFleetError):

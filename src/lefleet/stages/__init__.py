@@ -4,7 +4,7 @@
     progress     how a stage says how far it is
     references   what a user names (stage folder, dataset folder, hub id) to a record
     digest       content digests of datasets and checkpoints
-    inputs       can the simulation feed this policy
+    inputs       do policy, data and simulation fit together
     coverage     every evaluated task must be in the data
     plan         which episodes run in which batch (pure)
     gather       roll out until enough episodes are kept

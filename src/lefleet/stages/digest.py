@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +88,25 @@ def _rows_digest(rows: Any, tasks: dict[int, str]) -> str:
     for task_index in rows.column("task_index").to_numpy():
         content.update(tasks[int(task_index)].encode() + b"\0")
     for name in sorted(rows.column_names):
-        if name in _BOOKKEEPING:
-            continue
-        column = rows.column(name).combine_chunks()
-        while hasattr(column, "flatten") and hasattr(column.type, "value_type"):
-            column = column.flatten()
-        content.update(name.encode() + b"\0")
-        try:
-            content.update(column.to_numpy(zero_copy_only=False).tobytes())
-        except (TypeError, ValueError):
-            content.update(repr(column.to_pylist()).encode())
+        if name not in _BOOKKEEPING:
+            content.update(name.encode() + b"\0")
+            for piece in _pieces(rows.column(name).combine_chunks()):
+                content.update(piece)
     return content.hexdigest()
+
+
+def _pieces(column: Any) -> Iterator[bytes]:
+    """The bytes that make up a column: where lists end, then what is in them.
+
+    The same lists count the same, whether the file stores them with a fixed or a free length.
+    """
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield repr(column.value_lengths().to_pylist()).encode()
+        yield from _pieces(column.flatten())
+    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        yield column.to_numpy(zero_copy_only=False).tobytes()
+    else:
+        yield repr(column.to_pylist()).encode()

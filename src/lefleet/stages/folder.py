@@ -28,6 +28,7 @@ class StageFolder:
         self._request = request
 
     def __enter__(self) -> Self:
+        self._refuse_foreign()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -76,16 +77,20 @@ class StageFolder:
             shutil.rmtree(path)
         return path
 
+    def _refuse_foreign(self) -> None:
+        """A folder with somebody's files in it is not touched."""
+        if not self.path.is_dir() or (self.path / REQUEST).exists():
+            return
+        if any(entry.name not in (".lock", REQUEST + ".partial") for entry in self.path.iterdir()):
+            raise BadInput(
+                f"out: {self.path} is not empty and not a stage's folder.", "Choose another folder."
+            )
+
     def _claim(self) -> None:
         """Write the request, or see that the folder was made for the same one."""
         mine = encode(self._request)
         path = self.path / REQUEST
         if not path.exists():
-            if any(entry.name != ".lock" for entry in self.path.iterdir()):
-                raise BadInput(
-                    f"out: {self.path} is not empty and not a stage's folder.",
-                    "Choose another folder.",
-                )
             write_durably(path, mine)
             self.is_new = True
             return

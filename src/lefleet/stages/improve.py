@@ -1,13 +1,15 @@
 """improve: what a policy does or gets wrong becomes data, mixed into the demonstrations."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 
 from lefleet.records import ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import gather, rolled_out
-from lefleet.stages.inputs import require_simulable
+from lefleet.stages.inputs import require_same_shape, require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset
 
@@ -17,6 +19,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
     demos, earlier = find_dataset(request.demos, "demos")
+    require_same_shape(demos, "demos")
     correct = request.method == "correct"
     behaviour = TakeOver(patience=request.patience) if correct else Act()
     wanted = rolled_out(request, checkpoint, behaviour)
@@ -59,9 +62,9 @@ def room(episodes: int, self_generated: int, ratio: float) -> int:
 
     `episodes` are all that are there now, `self_generated` of them made by policies.
     """
-    demonstrations = episodes - self_generated
-    # The small term takes back what rounding took from a whole number.
-    most = int(demonstrations * ratio / (1.0 - ratio) + 1e-9)
+    # The ratio as it was written: 0.99 is 99/100, not the nearest binary number.
+    share = Fraction(str(ratio))
+    most = math.floor((episodes - self_generated) * share / (1 - share))
     return max(0, most - self_generated)
 
 

@@ -1,6 +1,5 @@
 """train: LeRobot's training as a child process, resumed where it stopped."""
 
-import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import StageFolder, write_durably
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
-from lefleet.stages.train_command import Command, resume_command, start_command
+from lefleet.stages.train_command import Command, log_every, resume_command, start_command
 from lefleet.stages.train_log import (
-    RESUME_MARK,
+    START_MARK,
     last_words,
     parse_bar,
     parse_metrics,
@@ -44,8 +43,7 @@ def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> Chec
     if reached < request.steps:
         command = _command(request, dataset, init, output, reached)
         with stage.log.open("ab") as log:
-            if reached:
-                log.write(f"\n{RESUME_MARK} {reached}\n".encode())
+            log.write(f"\n{START_MARK} {reached}\n".encode())
             _follow(command, request, reached, log, progress)
     return _record(request, stage, dataset, init, output)
 
@@ -57,13 +55,19 @@ def _command(
     output: Path,
     reached: int,
 ) -> Command:
+    policy_type = read_policy_type(Path(init.path)) if init else request.policy_type
     if reached:
-        return resume_command(request, last_checkpoint(output))
+        return resume_command(request, last_checkpoint(output), policy_type=policy_type)
     if output.exists():
         shutil.rmtree(output)
     cameras = contract_of(dataset, "", read_info(dataset)).cameras
     return start_command(
-        request, dataset, init.path if init else "", output, is_state_only=not cameras
+        request,
+        dataset,
+        output,
+        init=init.path if init else "",
+        policy_type=policy_type,
+        is_state_only=not cameras,
     )
 
 
@@ -118,22 +122,22 @@ def _record(
     output: Path,
 ) -> CheckpointRecord:
     curve, resumed = read_curve(
-        split_lines(stage.log.read_text(errors="replace")), request.log_every
+        split_lines(stage.log.read_text(errors="replace")), log_every(request)
     )
     final_loss = curve[-1].loss if curve else 0.0
-    if not math.isfinite(final_loss):
+    if final_loss is None:
         raise StageFailed(
             "Training diverged: the loss is not a number.",
             "Lower learning_rate, or look at the data.",
         )
     folder = last_checkpoint(output) / "pretrained_model"
-    config = msgspec.json.decode((folder / "config.json").read_bytes())
-    contract = contract_of(dataset, config["type"], read_info(dataset))
+    policy_type = read_policy_type(folder)
+    contract = contract_of(dataset, policy_type, read_info(dataset))
     write_durably(folder / CONTRACT_FILE, encode(contract))
     return CheckpointRecord(
         path=str(folder),
         digest=checkpoint_digest(folder),
-        policy_type=config["type"],
+        policy_type=policy_type,
         steps=request.steps,
         final_loss=final_loss,
         curve=tuple(curve),
@@ -141,6 +145,11 @@ def _record(
         init_digest=init.digest if init else "",
         resumed_at=tuple(resumed),
     )
+
+
+def read_policy_type(folder: Path) -> str:
+    """LeRobot's policy family of a pretrained_model folder."""
+    return str(msgspec.json.decode((folder / "config.json").read_bytes())["type"])
 
 
 def last_checkpoint(output: Path) -> Path:

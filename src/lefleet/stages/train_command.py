@@ -35,10 +35,16 @@ class Command(NamedTuple):
 
 
 def start_command(
-    request: TrainRequest, dataset: DatasetRecord, init: str, output: Path, *, is_state_only: bool
+    request: TrainRequest,
+    dataset: DatasetRecord,
+    output: Path,
+    *,
+    init: str,
+    policy_type: str,
+    is_state_only: bool,
 ) -> Command:
-    """A training from its beginning."""
-    small = is_state_only and request.policy_type == "act"
+    """A training from its beginning, or from the checkpoint `init`."""
+    small = is_state_only and policy_type == "act"
     settings = {**(SMALL_STATE_ACT if small and not init else {}), **request.policy}
     flags = {
         "dataset.repo_id": dataset.repo_id,
@@ -56,23 +62,22 @@ def start_command(
         "num_workers": str(request.num_workers),
         "seed": str(request.seed),
         "save_freq": str(save_every(request)),
-        "log_freq": str(request.log_every),
+        "log_freq": str(log_every(request)),
         "env_eval_freq": "0",
         "wandb.enable": "false",
         "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
     }
-    return Command(
-        (*_program(request), *_as_flags(flags), *request.extra_args), _environment(request)
-    )
+    argv = (*_program(request), *_as_flags(flags), *request.extra_args)
+    return Command(argv, _environment(policy_type))
 
 
-def resume_command(request: TrainRequest, checkpoint: Path) -> Command:
+def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str) -> Command:
     """The same training from `checkpoint` on; LeRobot takes all settings from there."""
     flags = {
         "config_path": str(checkpoint / "pretrained_model" / "train_config.json"),
         "resume": "true",
     }
-    return Command((*_program(request), *_as_flags(flags)), _environment(request))
+    return Command((*_program(request), *_as_flags(flags)), _environment(policy_type))
 
 
 def save_every(request: TrainRequest) -> int:
@@ -80,14 +85,19 @@ def save_every(request: TrainRequest) -> int:
     return request.save_every or max(1, request.steps // 5)
 
 
+def log_every(request: TrainRequest) -> int:
+    """Steps between points of the loss curve; a short training has at least one."""
+    return min(request.log_every, request.steps)
+
+
 def _program(request: TrainRequest) -> tuple[str, ...]:
     module = "lefleet.compat.train" if request.memory_data else "lerobot.scripts.lerobot_train"
     return (sys.executable, "-m", module)
 
 
-def _environment(request: TrainRequest) -> dict[str, str]:
+def _environment(policy_type: str) -> dict[str, str]:
     environment = {"TQDM_MININTERVAL": "0.5"}
-    if request.policy_type in _NEEDS_NO_HUB:
+    if policy_type in _NEEDS_NO_HUB:
         environment["HF_HUB_OFFLINE"] = "1"
     return environment
 

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from lefleet.records import LossPoint
 
-RESUME_MARK = "lefleet: training goes on from step"
+START_MARK = "lefleet: training starts from step"
 
 _NUMBER = r"([-+\w.]+)"
 _METRICS = re.compile(
     rf"\bstep:\S+ .*\bloss:{_NUMBER} grdn:{_NUMBER} lr:{_NUMBER}",
 )
 _BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/(\d+)\s+\[[^<]*<([^,\]]+)")
-_TORCHCODEC = re.compile(r"\[(start|end) of libtorchcodec loading traceback\]", re.IGNORECASE)
-_LOG_LINE = re.compile(r"^(INFO|WARNING|DEBUG) |Training:\s+\d+%\||^\s*$|FutureWarning|UserWarning")
+_TORCHCODEC_START = "Could not load libtorchcodec"
+_TORCHCODEC_END = "Falling back to"
+_LOG_RECORD = re.compile(r"^(INFO|WARNING|DEBUG)\b")
+_NOISE = re.compile(r"Training:\s+\d+%\||^\s*$|FutureWarning|UserWarning")
 
 
 class Bar(NamedTuple):
@@ -41,31 +43,38 @@ def read_curve(lines: Iterable[str], log_every: int) -> tuple[list[LossPoint], l
     """Loss curve and the steps at which the training was resumed.
 
     LeRobot abbreviates steps ("1K"), so they are counted: one line every `log_every` steps.
-    What was computed after the checkpoint that a resumed training started from is dropped.
+    What was computed after the checkpoint that a later attempt started from is dropped.
     """
     curve: list[LossPoint] = []
     resumed: list[int] = []
     step = 0
     for line in lines:
-        if RESUME_MARK in line:
+        if START_MARK in line:
             start = int(line.split()[-1])
-            resumed.append(start)
+            resumed += [start] if start else []
             curve = [point for point in curve if point.step <= start]
             step = start - start % log_every
         elif metrics := parse_metrics(line):
             step += log_every
-            loss, grad_norm, rate = (_finite(value) for value in metrics)
-            curve.append(LossPoint(step=step, loss=loss, grad_norm=grad_norm, learning_rate=rate))
+            loss, grad_norm, rate = metrics
+            curve.append(
+                LossPoint(
+                    step=step,
+                    loss=_number(loss),
+                    grad_norm=_number(grad_norm),
+                    learning_rate=rate,
+                )
+            )
     return curve, resumed
 
 
 def last_words(lines: Iterable[str], count: int = 3) -> str:
-    """The last meaningful lines: no log chatter, no progress bars, no torchcodec traceback.
+    """The last meaningful lines: no log records, no progress bars, no torchcodec.
 
     torchcodec prints a long traceback wherever ffmpeg is missing; LeRobot then uses another
     decoder, so it is never the reason.
     """
-    said = [line.strip() for line in _without_torchcodec(lines) if not _LOG_LINE.search(line)]
+    said = [line.strip() for line in _outside_log_records(lines) if not _NOISE.search(line)]
     return " | ".join(said[-count:])
 
 
@@ -74,16 +83,20 @@ def split_lines(text: str) -> list[str]:
     return re.split(r"[\r\n]+", text)
 
 
-def _without_torchcodec(lines: Iterable[str]) -> Iterator[str]:
-    inside = False
+def _outside_log_records(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that are neither a log record nor its indented continuation."""
+    in_torchcodec = in_record = False
     for line in lines:
-        mark = _TORCHCODEC.search(line)
-        if mark:
-            inside = mark[1].lower() == "start"
-        elif not inside:
+        if _TORCHCODEC_START in line:
+            in_torchcodec = True
+        elif in_torchcodec:
+            in_torchcodec = _TORCHCODEC_END not in line
+        elif _LOG_RECORD.match(line):
+            in_record = True
+        elif not (in_record and line.startswith(" ")):
+            in_record = False
             yield line
 
 
-def _finite(value: float) -> float:
-    """JSON has no NaN; a loss that is none counts as infinitely bad."""
-    return value if math.isfinite(value) else math.inf
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -5,6 +5,8 @@ def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tup
     """Clopper-Pearson: covers the true rate with at least `confidence`, whatever the rate is."""
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must lie in 0..{trials}, got {successes}")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     from scipy.special import betaincinv
 
     tail = (1.0 - confidence) / 2.0
