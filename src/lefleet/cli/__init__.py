@@ -2,6 +2,8 @@
 
     main       entry point, exit codes, error style
     commands   every command's arguments
+    loop       commands about whole runs
+    viewer     look at a run until it ends
     stage      run one stage as a child process
     display    progress and results for people, plain lines or JSON for everyone else
     doctor     is this machine ready?

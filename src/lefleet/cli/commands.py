@@ -1,12 +1,12 @@
 """Every command's arguments."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import tyro
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, subcommand
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
 from lefleet.errors import BadInput
 from lefleet.records import (
@@ -99,8 +99,68 @@ class Doctor(Output):
     """Do not ask the hub."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunOutput(Output):
+    """Commands about runs."""
+
+    workdir: Path = Path("runs")
+    """Folder with the ledger and a folder for every run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(RunOutput):
+    """Run the loop that a config file describes, unattended. Further --key=value flags override
+    the file, for instance --budgets.cycles=5. The run goes on when this command is left."""
+
+    config: Annotated[Path, tyro.conf.arg(aliases=["-c"])]
+    """YAML file, see configs/."""
+    plan: bool = False
+    """Print the stages and the exact commands, and do nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo(RunOutput):
+    """Three cycles on this machine in minutes: success really rises, nothing is made up."""
+
+    plan: bool = False
+    """Print the stages and the exact commands, and do nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume(RunOutput):
+    """Continue a run, or look at one that is under way."""
+
+    run: Annotated[str, Positional] = ""
+    """Name of the run."""
+    all: bool = False
+    """Continue every unfinished run, for instance after a reboot, and return."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop(RunOutput):
+    """Stop a run; it can be resumed."""
+
+    run: Annotated[str, Positional]
+    """Name of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(RunOutput):
+    """What the runs have come to."""
+
+    run: Annotated[str, Positional] = ""
+    """Name of a run. None: all of them."""
+    watch: bool = False
+    """Look again every two seconds until nothing is running."""
+
+
 Command = (
-    Annotated[Collect, subcommand("collect", prefix_name=False)]
+    Annotated[Demo, subcommand("demo", prefix_name=False)]
+    | Annotated[Run, subcommand("run", prefix_name=False)]
+    | Annotated[Resume, subcommand("resume", prefix_name=False)]
+    | Annotated[Stop, subcommand("stop", prefix_name=False)]
+    | Annotated[Status, subcommand("status", prefix_name=False)]
+    | Annotated[Collect, subcommand("collect", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("eval", prefix_name=False)]
     | Annotated[Improve, subcommand("improve", prefix_name=False)]
@@ -108,24 +168,46 @@ Command = (
 )
 
 
-Leaf = CollectExpert | CollectDataset | CollectCorrections | Train | Evaluate | Improve | Doctor
+StageLeaf = CollectExpert | CollectDataset | CollectCorrections | Train | Evaluate | Improve
+Leaf = StageLeaf | Doctor | Demo | Run | Resume | Stop | Status
 
 
-def parse(arguments: list[str]) -> Leaf:
+class Parsed(NamedTuple):
+    """A command and the --key=value flags that override a run's config."""
+
+    command: Leaf
+    overrides: tuple[str, ...] = ()
+
+
+def parse(arguments: list[str]) -> Parsed:
     """Arguments to a command; prints help or an error and exits 2 where they are wrong."""
+    if arguments[:1] in (["run"], ["demo"]):
+        overrides = [one for one in arguments[1:] if _is_override(one)]
+        own = [one for one in arguments if one not in overrides]
+        return Parsed(_leaf(own), tuple(overrides))
     where = arguments.index("--") if "--" in arguments else len(arguments)
-    ours, extra = arguments[:where], arguments[where + 1 :]
+    command, extra = _leaf(arguments[:where]), arguments[where + 1 :]
+    if not extra:
+        return Parsed(command)
+    if not isinstance(command, Train):
+        raise BadInput("--: only train takes further flags.", "Leave out what follows --.")
+    request = msgspec.structs.replace(command.request, extra_args=tuple(extra))
+    return Parsed(replace(command, request=request))
+
+
+def _is_override(argument: str) -> bool:
+    """Whether a flag of run or demo sets a field of the config, and not of the command."""
+    name = argument.removeprefix("--").partition("=")[0]
+    own = {field.name for field in fields(Run)}
+    return argument.startswith("--") and "=" in argument and name not in own
+
+
+def _leaf(arguments: list[str]) -> Leaf:
     parsed = tyro.cli(
         Command,
         prog="lefleet",
         description="LeRobot robots that improve themselves.",
-        args=ours,
+        args=arguments,
         config=(OmitArgPrefixes, FlagCreatePairsOff),
     )
-    command: Leaf = parsed.source if isinstance(parsed, Collect) else parsed
-    if extra:
-        if not isinstance(command, Train):
-            raise BadInput("--: only train takes further flags.", "Leave out what follows --.")
-        request = msgspec.structs.replace(command.request, extra_args=tuple(extra))
-        return replace(command, request=request)
-    return command
+    return parsed.source if isinstance(parsed, Collect) else parsed

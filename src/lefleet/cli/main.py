@@ -18,6 +18,10 @@ def main() -> int:
         from lefleet.stages.child import execute
 
         return execute(Path(arguments[2]))
+    if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
+        from lefleet.cli.loop import control
+
+        return control(Path(arguments[2]), arguments[3])
     if arguments == ["--version"]:
         print(version("lefleet"))
         return 0
@@ -41,12 +45,15 @@ def main() -> int:
 def _run(arguments: list[str]) -> int:
     from lefleet.cli.commands import Doctor, StageCommand, parse
 
-    match parse(arguments):
-        case Doctor() as command:
-            from lefleet.cli.doctor import run_doctor
+    command, overrides = parse(arguments)
+    if isinstance(command, Doctor):
+        from lefleet.cli.doctor import run_doctor
 
-            return run_doctor(command)
-        case StageCommand() as command:
-            from lefleet.cli.stage import run_stage_command
+        return run_doctor(command)
+    if isinstance(command, StageCommand):
+        from lefleet.cli.stage import run_stage_command
 
-            return run_stage_command(command)
+        return run_stage_command(command)
+    from lefleet.cli.loop import run_loop_command
+
+    return run_loop_command(command, overrides)

@@ -40,9 +40,12 @@ def launch(
     stderr: Stream = None,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    detached: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start `argv`. The child gets SIGKILL when the thread that called this ends, so call it from
-    the main thread.
+    """Start `argv`.
+
+    The child gets SIGKILL when the thread that called this ends, so call it from the main thread.
+    A `detached` one lives on in a session of its own.
     """
     parent = os.getpid()
 
@@ -61,7 +64,8 @@ def launch(
             stderr=stderr,
             cwd=cwd,
             env=child_environment(environment),
-            preexec_fn=die_with_parent,  # noqa: PLW1509
+            preexec_fn=None if detached else die_with_parent,  # noqa: PLW1509
+            start_new_session=detached,
         )
     except OSError as error:
         raise StageFailed(f"Could not start {argv[0]}: {error.strerror}.") from error

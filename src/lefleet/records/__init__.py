@@ -15,6 +15,7 @@ from lefleet.records.collect import (
     ExpertDemos,
     Tally,
 )
+from lefleet.records.decision import Decision, GateEvidence
 from lefleet.records.evaluate import (
     EpisodeRecord,
     EvaluateRequest,
@@ -24,6 +25,17 @@ from lefleet.records.evaluate import (
     Rate,
 )
 from lefleet.records.improve import ImproveRequest, MixRecord
+from lefleet.records.run import (
+    Budgets,
+    DatasetSource,
+    DecidePlan,
+    EvaluatePlan,
+    ExpertGrowth,
+    GatePlan,
+    ImprovePlan,
+    RunConfig,
+    Rung,
+)
 from lefleet.records.seeds import SeedBlock
 from lefleet.records.train import TrainRequest
 
@@ -31,16 +43,25 @@ Request = CollectRequest | TrainRequest | EvaluateRequest | ImproveRequest
 Record = DatasetRecord | CheckpointRecord | EvaluationRecord | MixRecord
 
 __all__ = [
+    "Budgets",
     "CheckpointRecord",
     "CollectRequest",
     "Contract",
     "Corrections",
     "DatasetRecord",
+    "DatasetSource",
+    "DecidePlan",
+    "Decision",
     "EpisodeRecord",
+    "EvaluatePlan",
     "EvaluateRequest",
     "EvaluationRecord",
     "ExistingDataset",
     "ExpertDemos",
+    "ExpertGrowth",
+    "GateEvidence",
+    "GatePlan",
+    "ImprovePlan",
     "ImproveRequest",
     "LossPoint",
     "MixRecord",
@@ -49,6 +70,8 @@ __all__ = [
     "Rate",
     "Record",
     "Request",
+    "RunConfig",
+    "Rung",
     "SeedBlock",
     "Tally",
     "TrainRequest",

@@ -19,7 +19,7 @@ def decode(data: bytes | str, kind: Any, source: str) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise _bad_input(error, source) from error
+        raise as_bad_input(error, source) from error
 
 
 def encode(record: Any) -> bytes:
@@ -32,10 +32,11 @@ def validated[T](value: T) -> T:
     try:
         return msgspec.convert(msgspec.to_builtins(value), type=type(value))
     except msgspec.MsgspecError as error:
-        raise _bad_input(error) from error
+        raise as_bad_input(error) from error
 
 
-def _bad_input(error: msgspec.MsgspecError, source: str = "") -> BadInput:
+def as_bad_input(error: msgspec.MsgspecError, source: str = "") -> BadInput:
+    """A decoding error, with the field and its source in front."""
     text = str(error)
     where = _FIELD.search(text)
     problem = _FIELD.sub("", text)

@@ -25,6 +25,9 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     label stays the expert's own."""
     seed: NotNegative = int(SeedBlock.COLLECT)
     """First seed; attempts count up from it."""
+    add_to: tuple[str, ...] = ()
+    """Datasets to put in front: stage folders or LeRobotDataset folders. The record is then of
+    all of them together; the new episodes alone are in `dataset`."""
     workers: NotNegative = 0
     """Processes. 0: one per core."""
 

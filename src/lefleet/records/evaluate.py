@@ -32,6 +32,9 @@ class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="
     """Processes. 0: one per core, no more than there are batches."""
     device: str = "cpu"
     """Torch device."""
+    env: dict[str, str] = {}
+    """Evaluate in another LeRobot environment with lerobot-eval: its --env flags by name, for
+    instance type and task. Empty: LeFleet's MetaWorld."""
 
 
 PolicyRole = Literal["candidate", "baseline"]
@@ -46,6 +49,7 @@ class EpisodeRecord(Strict, frozen=True, kw_only=True):
     success: bool
     progress: float
     length: int
+    """Steps; 0 where lerobot-eval ran the episode, which does not say."""
     video: str = ""
     """Path relative to the stage folder, empty when not filmed."""
 

@@ -1,112 +1,154 @@
 """A stage as a process of its own: `lefleet stage exec FOLDER`.
 
-The child reads the request from its folder, writes one JSON line on stdout for every bit of
-progress and one for how it ended, and logs everything else to `log.txt`.
+The child reads the request from its folder. How far it is stands in `progress.json`, why it failed
+in `failure.json`, everything that it or a library says in `log.txt`. So anyone can look at a
+running stage, and it does not matter who started it.
 """
 
-import os
+import contextlib
 import subprocess
 import sys
+import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import launch, stop
 from lefleet.records import Record, Request, decode, validated
 from lefleet.records.border import Strict
-from lefleet.stages.folder import REQUEST, StageFolder, read_record
+from lefleet.stages.folder import LOG, REQUEST, StageFolder, read_record, write_durably
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.run import run_stage
 from lefleet.stages.train_log import last_words, split_lines
 
-
-class Reported(Strict, frozen=True, kw_only=True, tag=True):
-    """Progress."""
-
-    done: int
-    total: int
-    unit: str
-    detail: str
+STAGE_MARK = "LEFLEET_STAGE"
+"""Environment variable of a stage's process and all its descendants: the stage's folder."""
+PROGRESS = "progress.json"
+FAILURE = "failure.json"
+POLL_S = 0.1
+_REPORT_EVERY_S = 0.2
 
 
-class Failed(Strict, frozen=True, kw_only=True, tag=True):
-    """The end of a stage that raised."""
+class Failure(Strict, frozen=True, kw_only=True):
+    """How a stage that raised ended."""
 
     problem: str
     remedy: str
     exit_code: int
 
 
+def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
+    """Start the stage whose request lies in `folder`."""
+    (folder / FAILURE).unlink(missing_ok=True)
+    argv = (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
+    with (folder / LOG).open("ab") as log:
+        return launch(
+            argv,
+            stdout=log,
+            stderr=log,
+            environment={STAGE_MARK: str(folder)},
+            detached=detached,
+        )
+
+
 def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
     """As `run_stage`, in a child process whose chatter goes to the stage's log."""
-    request = validated(request)
-    with StageFolder(folder, request) as stage:
+    with StageFolder(folder, validated(request)) as stage:
         record = stage.record()
     if record is not None:
         return record
-    log_path = stage.log
-    argv = (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
-    with log_path.open("ab") as log:
-        child = launch(argv, stdout=subprocess.PIPE, stderr=log)
+    child = start(folder)
     try:
-        failure = _listen(child, progress)
+        watch(folder, lambda: child.poll() is None, progress)
         code = child.wait()
     finally:
         stop(child)
     record = read_record(folder)
     if record is not None:
         return record
-    failure = failure or _crash(code, log_path)
+    failure = read_failure(folder, code)
     if stage.is_new and failure.exit_code == BadInput.exit_code:
         stage.discard()
     raise failure
 
 
-def execute(folder: Path) -> int:
-    """The child's side; returns its exit code."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
+def watch(folder: Path, is_running: Callable[[], bool], progress: Progress) -> None:
+    """Pass a stage's progress on until it is not running any more."""
+    seen = None
+    while True:
+        going_on = is_running()
+        update = read_progress(folder)
+        if update is not None and update != seen:
+            progress(update)
+            seen = update
+        if not going_on:
+            return
+        time.sleep(POLL_S)
 
-    def report(update: Update) -> None:
-        _say(answers, Reported(**update._asdict()))
 
+def read_progress(folder: Path) -> Update | None:
     try:
-        run_stage(request, folder, report)
-    except LeFleetError as error:
-        traceback.print_exc()
-        _say(
-            answers,
-            Failed(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code),
-        )
-        return error.exit_code
-    return 0
+        return Update(*msgspec.json.decode((folder / PROGRESS).read_bytes()))
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
 
 
-def _say(answers: IO[bytes], line: Strict) -> None:
-    answers.write(msgspec.json.encode(line) + b"\n")
-    answers.flush()
-
-
-def _listen(child: "subprocess.Popen[bytes]", progress: Progress) -> LeFleetError | None:
-    """Pass progress on until the child closes its stdout; returns the error that it reported."""
-    failure = None
-    for line in child.stdout or ():
-        match msgspec.json.decode(line, type=Reported | Failed):
-            case Reported() as said:
-                progress(Update(said.done, said.total, said.unit, said.detail))
-            case Failed() as said:
-                failure = LeFleetError(said.problem, said.remedy)
-                failure.exit_code = said.exit_code
-    return failure
-
-
-def _crash(code: int, log: Path) -> LeFleetError:
-    words = last_words(split_lines(log.read_text(errors="replace")), count=1)
-    return LeFleetError(
+def read_failure(folder: Path, code: int) -> LeFleetError:
+    """Why the stage in `folder` ended without a record; `code` is its exit code where known."""
+    file = folder / FAILURE
+    if file.exists():
+        said: Failure = decode(file.read_bytes(), Failure, str(file))
+        kind = BadInput if said.exit_code == BadInput.exit_code else StageFailed
+        return kind(said.problem, said.remedy)
+    log = folder / LOG
+    words = (
+        last_words(split_lines(log.read_text(errors="replace")), count=1) if log.exists() else ""
+    )
+    return StageFailed(
         f"The stage ended with code {code}: {words or 'it said nothing'}.",
         f"Its log is {log}. Run the same command again to go on.",
     )
+
+
+def execute(folder: Path) -> int:
+    """The child's side; returns its exit code."""
+    request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
+    try:
+        run_stage(request, folder, _Reporter(folder))
+    except LeFleetError as error:
+        traceback.print_exc()
+        return _fail(folder, error)
+    except OSError as error:
+        traceback.print_exc()
+        where = f" ({error.filename})" if error.filename else ""
+        remedy = "Check the disk's free space and the folder's permissions, then go on."
+        return _fail(folder, StageFailed(f"{error.strerror or error}{where}.", remedy))
+    return 0
+
+
+def _fail(folder: Path, error: LeFleetError) -> int:
+    """Leave word of the failure, where there is room for it."""
+    said = Failure(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code)
+    with contextlib.suppress(OSError):
+        write_durably(folder / FAILURE, msgspec.json.encode(said))
+    return error.exit_code
+
+
+class _Reporter:
+    """Writes `progress.json`, at most a few times a second; the last word of a unit always."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS
+        self._next = 0.0
+
+    def __call__(self, update: Update) -> None:
+        now = time.monotonic()
+        if now < self._next and update.done < update.total:
+            return
+        self._next = now + _REPORT_EVERY_S
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(tuple(update)))
+        partial.replace(self._path)

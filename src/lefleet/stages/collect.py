@@ -16,7 +16,7 @@ from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, Wanted, gather, rolled_out
 from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
-from lefleet.stages.references import find_checkpoint
+from lefleet.stages.references import find_checkpoint, find_dataset, require_dataset_folder
 
 
 def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> DatasetRecord:
@@ -43,6 +43,8 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         behaviour=Demonstrate(noise=request.noise),
         workers=request.workers,
     )
+    for part in request.add_to:
+        require_dataset_folder(part, "add_to")
     gathered = gather(wanted, stage, progress)
     for task, tally in gathered.tallies.items():
         if tally.kept < goal:
@@ -51,7 +53,8 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
                 f"{task}, {goal} are wanted.",
                 "Ask for fewer, or lower the noise.",
             )
-    return _write(gathered, stage, progress, source="expert")
+    added = _write(gathered, stage, progress, source="expert")
+    return _add(added, request.add_to, stage) if request.add_to else added
 
 
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
@@ -69,6 +72,21 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
             "Leave these tasks out, or use improve, which adds corrections to demonstrations.",
         )
     return _write(gathered, stage, progress, source="corrections", parents=(checkpoint.digest,))
+
+
+def _add(added: DatasetRecord, to: tuple[str, ...], stage: StageFolder) -> DatasetRecord:
+    """All of `to` and what was added, merged into one dataset."""
+    from lefleet.stages.datasets import describe_dataset, merge
+
+    parts = [*(find_dataset(name, "add_to").record for name in to), added]
+    merged = merge(parts, stage.fresh("merged"), stage.fresh("scratch"))
+    return describe_dataset(
+        merged,
+        range(merged.total_episodes),
+        source="mix",
+        tallies=added.tallies,
+        parents=(part.digest for part in parts),
+    )
 
 
 def _write(

@@ -11,6 +11,7 @@ from lefleet.records import (
     PolicyResult,
     Rate,
 )
+from lefleet.records.evaluate import PolicyRole
 from lefleet.rollouts import Act, Finished, Simulators, Slot, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
@@ -19,6 +20,7 @@ from lefleet.stages.journal import Journal
 from lefleet.stages.plan import Key, interleave, plan_batches
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint
+from lefleet.stages.stock_eval import stock_episodes
 from lefleet.stats import exact_interval
 
 EPISODES = "episodes.jsonl"
@@ -26,6 +28,8 @@ EPISODES = "episodes.jsonl"
 
 def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -> EvaluationRecord:
     """Run every episode that is not in `episodes.jsonl` yet, then summarise the file."""
+    if request.env:
+        return _evaluate_elsewhere(request, stage, progress)
     tasks = resolve_tasks(request.tasks)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
@@ -37,6 +41,38 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
         note = _run_missing(request, tasks, roles, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
+    return _record(request, tasks, candidate, baseline, episodes=episodes, note=note)
+
+
+def _evaluate_elsewhere(
+    request: EvaluateRequest, stage: StageFolder, progress: Progress
+) -> EvaluationRecord:
+    """In an environment that is not ours: lerobot-eval runs each policy's whole block."""
+    candidate = find_checkpoint(request.checkpoint, "checkpoint")
+    baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
+    roles: dict[PolicyRole, str] = {"candidate": candidate.path}
+    if baseline is not None:
+        roles["baseline"] = baseline.path
+    with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
+        for number, (role, path) in enumerate(roles.items()):
+            progress(Update(number, len(roles), "policies", "lerobot-eval is running"))
+            if not any(line.policy == role for line in journal.lines):
+                # All lines of one policy at once, so that none means not run.
+                journal.extend(stock_episodes(request, role, path, stage))
+        episodes: list[EpisodeRecord] = journal.lines
+    tasks = tuple(dict.fromkeys(episode.task for episode in episodes))
+    return _record(request, tasks, candidate, baseline, episodes=episodes)
+
+
+def _record(
+    request: EvaluateRequest,
+    tasks: tuple[str, ...],
+    candidate: CheckpointReference,
+    baseline: CheckpointReference | None,
+    *,
+    episodes: list[EpisodeRecord],
+    note: str = "",
+) -> EvaluationRecord:
     ours = [episode for episode in episodes if episode.policy == "candidate"]
     theirs = [episode for episode in episodes if episode.policy == "baseline"]
     return EvaluationRecord(

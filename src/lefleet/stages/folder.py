@@ -11,6 +11,8 @@ from lefleet.records import Record, Request, decode, encode
 
 REQUEST = "request.json"
 RECORD = "record.json"
+LOG = "log.txt"
+_LOCK = ".lock"
 
 
 class StageFolder:
@@ -28,10 +30,10 @@ class StageFolder:
         self._request = request
 
     def __enter__(self) -> Self:
-        self._refuse_foreign()
         try:
+            self._refuse_foreign()
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise BadInput(
                 f"out: {self.path} cannot be used: {error.strerror}.", "Choose another folder."
@@ -55,8 +57,8 @@ class StageFolder:
 
     @property
     def log(self) -> Path:
-        """Output of child processes."""
-        return self.path / "log.txt"
+        """Output of the stage and of its child processes."""
+        return self.path / LOG
 
     def record(self) -> Record | None:
         """What an earlier run committed."""
@@ -81,7 +83,7 @@ class StageFolder:
         """A folder with somebody's files in it is not touched."""
         if not self.path.is_dir() or (self.path / REQUEST).exists():
             return
-        if any(entry.name not in (".lock", REQUEST + ".partial") for entry in self.path.iterdir()):
+        if any(entry.name not in (_LOCK, REQUEST + ".partial") for entry in self.path.iterdir()):
             raise BadInput(
                 f"out: {self.path} is not empty and not a stage's folder.", "Choose another folder."
             )
@@ -101,6 +103,21 @@ class StageFolder:
                 f"out: {self.path} was made for another request ({difference}).",
                 "Choose another folder, or remove this one.",
             )
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is working in the stage folder `path`."""
+    try:
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def read_record(path: Path) -> Record | None:

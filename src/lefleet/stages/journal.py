@@ -1,6 +1,7 @@
 """An append-only file of JSON lines that survives being cut off anywhere."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +36,12 @@ class Journal:
         self._file.close()
 
     def append(self, line: Any) -> None:
-        self._file.write(msgspec.json.encode(line) + b"\n")
+        self.extend((line,))
+
+    def extend(self, lines: Iterable[Any]) -> None:
+        """Append several in one write."""
+        added = list(lines)
+        self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in added))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.lines.append(line)
+        self.lines += added

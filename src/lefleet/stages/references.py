@@ -47,9 +47,8 @@ def find_checkpoint(name: str, field: str) -> CheckpointReference:
 
 def find_dataset(name: str, field: str) -> DatasetReference:
     """The dataset that `name` stands for; `field` is what the request calls it."""
+    require_dataset_folder(name, field)
     folder = Path(name).resolve()
-    if not folder.is_dir():
-        raise BadInput(f"{field}: {name} does not exist.", _DATASET_REMEDY)
     match read_record(folder):
         case DatasetRecord() as record:
             return DatasetReference(record, 0)
@@ -64,6 +63,12 @@ def find_dataset(name: str, field: str) -> DatasetReference:
     metadata = local_metadata(folder)
     record = describe_dataset(metadata, range(metadata.total_episodes), source="dataset")
     return DatasetReference(record, 0)
+
+
+def require_dataset_folder(name: str, field: str) -> None:
+    """Raise BadInput where there is no folder of this name."""
+    if not Path(name).is_dir():
+        raise BadInput(f"{field}: {name} does not exist.", _DATASET_REMEDY)
 
 
 _CHECKPOINT_REMEDY = (

@@ -14,10 +14,12 @@ _METRICS = re.compile(
     rf"\bstep:\S+ .*\bloss:{_NUMBER} grdn:{_NUMBER} lr:{_NUMBER}",
 )
 _BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/(\d+)\s+\[[^<]*<([^,\]]+)")
-_TORCHCODEC_START = "Could not load libtorchcodec"
-_TORCHCODEC_END = "Falling back to"
+_TORCHCODEC_START = "WARNING:lerobot.utils.import_utils:Could not load libtorchcodec"
+_TORCHCODEC_END = "[end of libtorchcodec loading traceback]"
 _LOG_RECORD = re.compile(r"^(INFO|WARNING|DEBUG)\b")
-_NOISE = re.compile(r"Training:\s+\d+%\||^\s*$|FutureWarning|UserWarning")
+_NOISE = re.compile(
+    r"Training:\s+\d+%\||^\s*$|FutureWarning|UserWarning|^'torchcodec' is installed but cannot"
+)
 
 
 class Bar(NamedTuple):

@@ -4,5 +4,6 @@ May be imported by every folder, imports none of them.
 """
 
 from lefleet.stats.intervals import exact_interval
+from lefleet.stats.sign import sign_test
 
-__all__ = ["exact_interval"]
+__all__ = ["exact_interval", "sign_test"]

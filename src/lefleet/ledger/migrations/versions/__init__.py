@@ -1,0 +1,1 @@
+"""One module per schema version, each leading from the one before it."""

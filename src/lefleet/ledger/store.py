@@ -1,0 +1,375 @@
+"""Typed questions and answers; the only module with SQL in it."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Engine, Row, func, insert, select, update
+
+from lefleet.ledger import schema
+from lefleet.records import (
+    CheckpointRecord,
+    DatasetRecord,
+    Decision,
+    EpisodeRecord,
+    MixRecord,
+    Record,
+    Request,
+)
+
+
+class RunRow(NamedTuple):
+    """One run."""
+
+    id: str
+    state: str
+    """running, finished, stopped or failed."""
+    reason: str
+    config: dict[str, Any]
+    stop_requested: bool
+    created_at: float
+    resumed_at: float
+    """When it was last started or taken up again; bad attempts before that do not count."""
+
+
+class AttemptRow(NamedTuple):
+    """One attempt at a stage."""
+
+    id: int
+    run: str
+    cycle: int
+    stage: str
+    attempt: int
+    state: str
+    """running, committed, failed, gone, cancelled or skipped."""
+    request: Request
+    record: Record | None
+    error: str
+    started_at: float
+    ended_at: float | None
+
+
+class EventRow(NamedTuple):
+    """Something that happened."""
+
+    id: int
+    at: float
+    kind: str
+    data: dict[str, Any]
+
+
+class Ledger:
+    """One work folder's ledger. Safe to use from several processes at once, not from threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # Runs
+
+    def create_run(self, run: str, config: dict[str, Any]) -> bool:
+        """False when a run of this name is already there."""
+        with self._engine.begin() as connection:
+            if connection.execute(select(schema.run.c.id).filter_by(id=run)).first():
+                return False
+            last = connection.execute(select(func.max(schema.run.c.number))).scalar() or 0
+            now = time.time()
+            connection.execute(
+                insert(schema.run).values(
+                    id=run,
+                    number=last + 1,
+                    state="running",
+                    config=config,
+                    created_at=now,
+                    resumed_at=now,
+                )
+            )
+            _event(connection, run, "run_created", {})
+            return True
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(schema.run).order_by(schema.run.c.number))
+            return [_run_row(row) for row in rows]
+
+    def run(self, run: str) -> RunRow | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(select(schema.run).filter_by(id=run)).first()
+            return _run_row(row) if row else None
+
+    def set_run_state(self, run: str, state: str, reason: str = "") -> None:
+        """Change the state, with an event; nothing happens when it is that already."""
+        with self._engine.begin() as connection:
+            changed = connection.execute(
+                update(schema.run)
+                .where(schema.run.c.id == run, schema.run.c.state != state)
+                .values(state=state, reason=reason)
+            )
+            if changed.rowcount:
+                _event(connection, run, f"run_{state}", {"reason": reason})
+
+    def request_stop(self, run: str) -> None:
+        """Ask the run's controller to stop."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(schema.run).where(schema.run.c.id == run).values(stop_requested=True)
+            )
+            _event(connection, run, "stop_requested", {})
+
+    def resume_run(self, run: str) -> None:
+        """Make the run one that goes on."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(schema.run)
+                .where(schema.run.c.id == run)
+                .values(state="running", reason="", stop_requested=False, resumed_at=time.time())
+            )
+            _event(connection, run, "run_resumed", {})
+
+    # Stages
+
+    def attempts(self, run: str) -> list[AttemptRow]:
+        """All attempts at all stages, oldest first."""
+        with self._engine.connect() as connection:
+            query = select(schema.attempt).filter_by(run=run).order_by(schema.attempt.c.id)
+            return [_attempt_row(row) for row in connection.execute(query)]
+
+    def start_attempt(self, run: str, cycle: int, stage: str, request: Request) -> AttemptRow:
+        """The next attempt at a stage; one that was left running is closed as abandoned."""
+        table = schema.attempt
+        with self._engine.begin() as connection:
+            mine = (table.c.run == run, table.c.cycle == cycle, table.c.stage == stage)
+            connection.execute(
+                update(table)
+                .where(*mine, table.c.state == "running")
+                .values(state="gone", error="nobody was there to see its end", ended_at=time.time())
+            )
+            last = connection.execute(select(func.max(table.c.attempt)).where(*mine)).scalar() or 0
+            values = {
+                "run": run,
+                "cycle": cycle,
+                "stage": stage,
+                "attempt": last + 1,
+                "state": "running",
+                "request": msgspec.to_builtins(request),
+                "started_at": time.time(),
+            }
+            result = connection.execute(insert(table).values(values).returning(table))
+            row = result.one()
+            data = {"cycle": cycle, "stage": stage, "attempt": last + 1}
+            _event(connection, run, "stage_started", data)
+            return _attempt_row(row)
+
+    def end_attempt(self, attempt: AttemptRow, state: str, error: str) -> None:
+        """The attempt failed or was cancelled."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(schema.attempt)
+                .where(schema.attempt.c.id == attempt.id)
+                .values(state=state, error=error, ended_at=time.time())
+            )
+            data = {"cycle": attempt.cycle, "stage": attempt.stage, "error": error}
+            _event(connection, attempt.run, f"stage_{state}", data)
+
+    def commit_stage(
+        self, attempt: AttemptRow, record: Record, episodes: Sequence[EpisodeRecord] = ()
+    ) -> None:
+        """The stage is done, with everything that it brought; all of it or nothing."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(schema.attempt)
+                .where(schema.attempt.c.id == attempt.id)
+                .values(state="committed", record=msgspec.to_builtins(record), ended_at=time.time())
+            )
+            _insert_artifacts(connection, attempt, record, episodes)
+            data = {"cycle": attempt.cycle, "stage": attempt.stage, "attempt": attempt.attempt}
+            _event(connection, attempt.run, "stage_committed", data)
+
+    # Decisions
+
+    def decisions(self, run: str) -> list[Decision]:
+        """All decisions, by cycle."""
+        with self._engine.connect() as connection:
+            query = select(schema.decision.c.body).filter_by(run=run)
+            rows = connection.execute(query.order_by(schema.decision.c.cycle))
+            return [msgspec.convert(row.body, Decision) for row in rows]
+
+    def record_decision(self, run: str, decision: Decision) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(
+                insert(schema.decision).values(
+                    run=run,
+                    cycle=decision.cycle,
+                    decision=decision.decision,
+                    body=msgspec.to_builtins(decision),
+                    at=time.time(),
+                )
+            )
+            if decision.gate is not None:
+                gate = decision.gate
+                connection.execute(
+                    insert(schema.gate_look).values(
+                        run=run,
+                        cycle=decision.cycle,
+                        look=1,
+                        pairs=gate.pairs,
+                        wins=gate.wins,
+                        losses=gate.losses,
+                        p_value=gate.p_value,
+                    )
+                )
+            data = {"cycle": decision.cycle, "decision": decision.decision, "why": decision.why}
+            _event(connection, run, "decision", data)
+
+    # Events
+
+    def add_event(self, run: str, kind: str, data: dict[str, Any]) -> None:
+        with self._engine.begin() as connection:
+            _event(connection, run, kind, data)
+
+    def events(self, run: str, after: int = 0, limit: int = 1000) -> list[EventRow]:
+        """Events of a run with an id above `after`, in order."""
+        table = schema.event
+        query = select(table).where(table.c.run == run, table.c.id > after)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.id).limit(limit))
+            return [EventRow(row.id, row.at, row.kind, row.data) for row in rows]
+
+    # Lineage
+
+    def checkpoints_of_dataset(self, digest: str) -> list[str]:
+        """Digests of the checkpoints that were trained on a dataset."""
+        table = schema.checkpoint
+        with self._engine.connect() as connection:
+            query = select(table.c.digest).filter_by(dataset_digest=digest).distinct()
+            return list(connection.execute(query).scalars())
+
+    def lineage(self, checkpoint_digest: str) -> dict[str, Any]:
+        """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
+        with self._engine.connect() as connection:
+            query = select(schema.checkpoint).filter_by(digest=checkpoint_digest)
+            row = connection.execute(query).first()
+            if row is None:
+                return {}
+            judged = select(func.count()).select_from(schema.episode)
+            count = connection.execute(judged.filter_by(checkpoint_digest=checkpoint_digest))
+            return {
+                "checkpoint": checkpoint_digest,
+                "path": row.path,
+                "run": row.run,
+                "cycle": row.cycle,
+                "init": row.init_digest,
+                "datasets": _ancestors(connection, [row.dataset_digest]),
+                "evaluation_episodes": count.scalar(),
+            }
+
+
+def _ancestors(connection: Connection, digests: Iterable[str]) -> list[dict[str, Any]]:
+    """Datasets by digest and all that they were merged from, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting = list(digests)
+    while waiting:
+        digest = waiting.pop(0)
+        row = connection.execute(select(schema.dataset).filter_by(digest=digest)).first()
+        if row is None or digest in found:
+            continue
+        found[digest] = {
+            "digest": digest,
+            "root": row.root,
+            "episodes": row.episodes,
+            "run": row.run,
+            "cycle": row.cycle,
+            "stage": row.stage,
+        }
+        waiting += row.parents
+    return list(found.values())
+
+
+def _insert_artifacts(
+    connection: Connection,
+    attempt: AttemptRow,
+    record: Record,
+    episodes: Sequence[EpisodeRecord],
+) -> None:
+    where = {"run": attempt.run, "cycle": attempt.cycle}
+    digests = {}
+    match record:
+        case DatasetRecord():
+            _insert_dataset(connection, attempt, record)
+        case MixRecord():
+            _insert_dataset(connection, attempt, record.dataset)
+        case CheckpointRecord():
+            connection.execute(
+                insert(schema.checkpoint).values(
+                    **where,
+                    digest=record.digest,
+                    path=record.path,
+                    dataset_digest=record.contract.dataset_digest,
+                    init_digest=record.init_digest,
+                )
+            )
+        case _:
+            digests["candidate"] = record.candidate.digest
+            if record.baseline is not None:
+                digests["baseline"] = record.baseline.digest
+    if episodes:
+        rows = [
+            {
+                **where,
+                "stage": attempt.stage,
+                "checkpoint_digest": digests[episode.policy],
+                **msgspec.to_builtins(episode),
+            }
+            for episode in episodes
+        ]
+        connection.execute(insert(schema.episode), rows)
+
+
+def _insert_dataset(connection: Connection, attempt: AttemptRow, record: DatasetRecord) -> None:
+    connection.execute(
+        insert(schema.dataset).values(
+            run=attempt.run,
+            cycle=attempt.cycle,
+            stage=attempt.stage,
+            digest=record.digest,
+            root=record.root,
+            episodes=list(record.episodes),
+            parents=list(record.parents),
+        )
+    )
+
+
+def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> None:
+    connection.execute(insert(schema.event).values(run=run, at=time.time(), kind=kind, data=data))
+
+
+def _run_row(row: Row[Any]) -> RunRow:
+    return RunRow(
+        row.id,
+        row.state,
+        row.reason,
+        row.config,
+        bool(row.stop_requested),
+        row.created_at,
+        row.resumed_at,
+    )
+
+
+def _attempt_row(row: Row[Any]) -> AttemptRow:
+    return AttemptRow(
+        row.id,
+        row.run,
+        row.cycle,
+        row.stage,
+        row.attempt,
+        row.state,
+        msgspec.convert(row.request, Request),
+        None if row.record is None else msgspec.convert(row.record, Record),
+        row.error,
+        row.started_at,
+        row.ended_at,
+    )

@@ -1,0 +1,107 @@
+"""Evidence and history to a decision: pure functions.
+
+The judge is a simple exact one: a fixed number of pairs on fresh seeds, of which only the pairs
+that differ count, each side tested at level alpha.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lefleet.records import DecidePlan, Decision, GateEvidence, PairCounts
+from lefleet.stats import sign_test
+
+
+class Evidence(NamedTuple):
+    """What is known about a cycle's candidate."""
+
+    cycle: int
+    rung: int
+    candidate: str
+    """Digest."""
+    rate: float
+    """Success in the fixed block."""
+    gate: GateEvidence | None
+    """None where there is no baseline to compare with."""
+    diagnosis: tuple[str, ...] = ()
+
+
+class History(NamedTuple):
+    """What happened before."""
+
+    decisions: Sequence[Decision]
+    blessed: str
+    """Digest of the blessed checkpoint, empty when there is none."""
+    blessed_rate: float
+    """Its success in the fixed block."""
+    rungs: int
+    """Length of the policy ladder."""
+
+
+def judge(pairs: PairCounts, alpha: float) -> GateEvidence:
+    """Is the candidate better or worse than the baseline, at level `alpha` each?"""
+    wins, losses = pairs.only_candidate, pairs.only_baseline
+    better, worse = sign_test(wins, losses), sign_test(losses, wins)
+    if better <= alpha:
+        verdict = "better"
+    elif worse <= alpha:
+        verdict = "worse"
+    else:
+        verdict = "inconclusive"
+    return GateEvidence(
+        verdict=verdict,  # type: ignore[arg-type]
+        pairs=pairs.both + pairs.neither + wins + losses,
+        wins=wins,
+        losses=losses,
+        p_value=min(better, worse),
+        alpha=alpha,
+    )
+
+
+def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
+    """One row of the decision table."""
+
+    def outcome(decision: str, why: str, blessed: str = history.blessed) -> Decision:
+        return Decision(
+            cycle=evidence.cycle,
+            decision=decision,  # type: ignore[arg-type]
+            why=why,
+            rung=evidence.rung,
+            candidate=evidence.candidate,
+            blessed=blessed,
+            gate=evidence.gate,
+            diagnosis=evidence.diagnosis if not blessed else (),
+        )
+
+    gate = evidence.gate
+    if gate is None:
+        if evidence.rate > plan.baseline_floor:
+            why = f"first checkpoint above {plan.baseline_floor:.0%}: the one to beat"
+            return outcome("baseline", why, evidence.candidate)
+        return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
+    counted = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, p = {gate.p_value:.2g}"
+    if gate.verdict == "better":
+        return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)
+    if gate.verdict == "worse":
+        return outcome("rollback", f"worse than the baseline ({counted})")
+    if _inconclusive_in_a_row(evidence, history) < plan.escalate_after:
+        return outcome("iterate", f"no difference shown ({counted})")
+    if history.blessed_rate < plan.escalate_floor:
+        return outcome(
+            "iterate",
+            f"no difference shown ({counted}); the baseline is below "
+            f"{plan.escalate_floor:.0%}, so more data comes before a bigger policy",
+        )
+    if evidence.rung + 1 < history.rungs:
+        return outcome("escalate", f"{plan.escalate_after} gates in a row showed no difference")
+    return outcome("stop", "no difference shown on the last rung of the ladder")
+
+
+def _inconclusive_in_a_row(evidence: Evidence, history: History) -> int:
+    """This gate and those directly before it on the same rung that ended without a verdict."""
+    count = 1
+    for decision in reversed(history.decisions):
+        gate = decision.gate
+        if decision.rung != evidence.rung or gate is None or gate.verdict != "inconclusive":
+            break
+        count += 1
+    return count

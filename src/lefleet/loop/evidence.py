@@ -1,0 +1,62 @@
+"""What is known about a candidate, put before `decide`."""
+
+from lefleet.loop.decide import Evidence, History, decide, judge
+from lefleet.loop.state import CycleState, RunState
+from lefleet.records import Decision, EvaluationRecord
+
+
+def make_decision(state: RunState, cycle: int) -> Decision:
+    """The decision about the candidate of `cycle`, whose stages are all committed."""
+    current = state.cycles[cycle]
+    evaluation = _required(current.evaluation())
+    gate = current.gate()
+    pairs = gate.pairs if gate is not None else None
+    evidence = Evidence(
+        cycle=cycle,
+        rung=state.rung(),
+        candidate=evaluation.candidate.digest,
+        rate=evaluation.candidate.overall.rate,
+        gate=judge(pairs, state.config.gate.alpha) if pairs is not None else None,
+        diagnosis=diagnose(current),
+    )
+    blessed = state.blessed()
+    history = History(
+        decisions=[one.decision for one in state.cycles if one.decision is not None],
+        blessed=blessed.digest if blessed else "",
+        blessed_rate=_rate_of(state, blessed.digest if blessed else ""),
+        rungs=len(state.config.ladder),
+    )
+    return decide(evidence, history, state.config.decide)
+
+
+def diagnose(cycle: CycleState) -> tuple[str, ...]:
+    """What to look at when nothing works: data, loss, progress, horizon."""
+    found = []
+    if (dataset := cycle.dataset()) is not None:
+        least = min(dataset.tasks.values(), default=0)
+        found.append(f"data: at least {least} episodes for each of {len(dataset.tasks)} tasks")
+    if (checkpoint := cycle.checkpoint()) is not None and checkpoint.curve:
+        first, last = checkpoint.curve[0].loss, checkpoint.curve[-1].loss
+        found.append(f"loss: {first} at first, {last} at the end")
+    if (evaluation := cycle.evaluation()) is not None:
+        result = evaluation.candidate
+        found.append(
+            f"progress: {result.mean_progress:.2f} of 1 on average, "
+            f"episodes ended after {result.mean_length:.0f} steps"
+        )
+    return tuple(found)
+
+
+def _rate_of(state: RunState, digest: str) -> float:
+    """Success of a checkpoint in its own fixed block."""
+    for cycle in state.cycles:
+        evaluation = cycle.evaluation()
+        if evaluation is not None and evaluation.candidate.digest == digest:
+            return evaluation.candidate.overall.rate
+    return 0.0
+
+
+def _required(evaluation: EvaluationRecord | None) -> EvaluationRecord:
+    if evaluation is None:
+        raise ValueError("a decision needs an evaluation")
+    return evaluation

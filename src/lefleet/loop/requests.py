@@ -1,0 +1,173 @@
+"""The request of every stage: a pure function of config and state."""
+
+from pathlib import Path
+
+from lefleet.loop.seeds import first_seed
+from lefleet.loop.state import RunState
+from lefleet.records import (
+    CheckpointRecord,
+    DatasetSource,
+    EvaluateRequest,
+    ExistingDataset,
+    ExpertDemos,
+    ExpertGrowth,
+    ImproveRequest,
+    Request,
+    RunConfig,
+    SeedBlock,
+    TrainRequest,
+)
+
+STAGES = ("collect", "train", "evaluate", "gate", "improve")
+
+
+def stage_folder(run_folder: Path, cycle: int, stage: str) -> Path:
+    return run_folder / f"cycle_{cycle}" / stage
+
+
+def make_request(state: RunState, run_folder: Path, cycle: int, stage: str) -> Request:
+    """What `stage` of `cycle` is asked to do."""
+    match stage:
+        case "collect":
+            return _collect(state, run_folder, cycle)
+        case "train":
+            return _train(state, run_folder, cycle)
+        case "evaluate":
+            return _evaluate(state.config, run_folder, cycle)
+        case "gate":
+            return _gate(state, run_folder, cycle)
+        case _:
+            return _improve(state, run_folder, cycle)
+
+
+def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
+    """Demonstrations per task that there are in all after `cycle`; -1 is before the first."""
+    schedule = (0, *growth.episodes_per_task)
+    position = cycle + 1
+    if position < len(schedule):
+        return schedule[position]
+    return schedule[-1] + (position - len(schedule) + 1) * (schedule[-1] - schedule[-2])
+
+
+def dropped_mixes(state: RunState) -> set[int]:
+    """Cycles whose self-generated data led to a worse policy and is not used again."""
+    return {
+        cycle.index - 1
+        for cycle in state.cycles
+        if cycle.decision is not None and cycle.decision.decision == "rollback"
+    }
+
+
+def _collect(state: RunState, run_folder: Path, cycle: int) -> Request:
+    config = state.config
+    if isinstance(config.collect, DatasetSource):
+        source = config.collect
+        return ExistingDataset(
+            repo_id=source.repo_id,
+            root=source.root,
+            revision=source.revision,
+            tasks=source.tasks or config.tasks,
+            episodes_per_task=source.episodes_per_task,
+            seed=config.seed,
+        )
+    before = demonstrations(config.collect, cycle - 1)
+    return ExpertDemos(
+        tasks=config.tasks,
+        episodes_per_task=demonstrations(config.collect, cycle) - before,
+        noise=config.collect.noise,
+        seed=first_seed(SeedBlock.COLLECT, config.seed, cycle),
+        add_to=_parts(state, run_folder, cycle),
+    )
+
+
+def _parts(state: RunState, run_folder: Path, cycle: int) -> tuple[str, ...]:
+    """Everything collected before `cycle`, and what policies made, except what was dropped."""
+    dropped = dropped_mixes(state)
+    earlier = [one for one in state.cycles if one.index < cycle]
+    demos = [stage_folder(run_folder, one.index, "collect") / "dataset" for one in earlier]
+    made = [
+        stage_folder(run_folder, one.index, "improve") / "added"
+        for one in earlier
+        if (mix := one.mix()) is not None and mix.added and one.index not in dropped
+    ]
+    return tuple(str(path) for path in (*demos, *made))
+
+
+def _train(state: RunState, run_folder: Path, cycle: int) -> Request:
+    config = state.config
+    rung = config.ladder[state.rung()]
+    return TrainRequest(
+        dataset=str(stage_folder(run_folder, cycle, "collect")),
+        tasks=config.tasks if isinstance(config.collect, ExpertGrowth) else config.collect.tasks,
+        policy_type=rung.policy_type,
+        init=_start(state) or rung.init,
+        policy=rung.policy,
+        steps=rung.steps,
+        batch_size=rung.batch_size,
+        learning_rate=rung.learning_rate,
+        num_workers=rung.num_workers,
+        device=config.device,
+        seed=config.seed * 1000 + cycle,
+        rename_map=rung.rename_map,
+        extra_args=rung.extra_args,
+    )
+
+
+def _start(state: RunState) -> str:
+    """The blessed checkpoint, where the current rung may go on from it."""
+    blessed = state.blessed()
+    if blessed is None or not state.config.continue_training:
+        return ""
+    same_rung = any(
+        cycle.decision is not None
+        and cycle.decision.candidate == blessed.digest
+        and cycle.decision.rung == state.rung()
+        for cycle in state.cycles
+    )
+    return blessed.path if same_rung else ""
+
+
+def _evaluate(config: RunConfig, run_folder: Path, cycle: int) -> EvaluateRequest:
+    return EvaluateRequest(
+        checkpoint=str(stage_folder(run_folder, cycle, "train")),
+        tasks=config.tasks,
+        episodes_per_task=config.evaluate.episodes_per_task,
+        seed=first_seed(SeedBlock.EVALUATE, config.seed, cycle),
+        videos_per_task=config.evaluate.videos_per_task,
+        device=config.device,
+        env=config.evaluate.env,
+    )
+
+
+def _gate(state: RunState, run_folder: Path, cycle: int) -> EvaluateRequest:
+    config = state.config
+    return EvaluateRequest(
+        checkpoint=str(stage_folder(run_folder, cycle, "train")),
+        baseline=_required(state.blessed()).path,
+        tasks=config.tasks,
+        episodes_per_task=config.gate.pairs_per_task,
+        seed=first_seed(SeedBlock.GATE, config.seed, cycle),
+        videos_per_task=0,
+        device=config.device,
+        env=config.evaluate.env,
+    )
+
+
+def _improve(state: RunState, run_folder: Path, cycle: int) -> ImproveRequest:
+    config = state.config
+    return ImproveRequest(
+        checkpoint=_required(state.blessed()).path,
+        demos=str(stage_folder(run_folder, cycle, "collect")),
+        method="harvest" if config.improve.method == "harvest" else "correct",
+        tasks=config.tasks,
+        episodes_per_task=config.improve.episodes_per_task,
+        mixing_ratio=config.improve.mixing_ratio,
+        seed=first_seed(SeedBlock.IMPROVE, config.seed, cycle),
+        device=config.device,
+    )
+
+
+def _required(blessed: CheckpointRecord | None) -> CheckpointRecord:
+    if blessed is None:
+        raise ValueError("a gate and an improvement need a blessed checkpoint")
+    return blessed

@@ -1,0 +1,104 @@
+"""What has happened in a run so far, read from the ledger and nothing else."""
+
+from dataclasses import dataclass
+
+from lefleet.ledger import AttemptRow, Ledger
+from lefleet.records import (
+    CheckpointRecord,
+    DatasetRecord,
+    Decision,
+    EvaluationRecord,
+    MixRecord,
+    Record,
+    RunConfig,
+)
+
+
+@dataclass(frozen=True)
+class CycleState:
+    """Committed stages and the decision of one cycle."""
+
+    index: int
+    records: dict[str, Record]
+    decision: Decision | None
+    skipped: frozenset[str] = frozenset()
+    """Stages that failed for good and that the run can do without."""
+
+    def dataset(self) -> DatasetRecord | None:
+        record = self.records.get("collect")
+        return record if isinstance(record, DatasetRecord) else None
+
+    def checkpoint(self) -> CheckpointRecord | None:
+        record = self.records.get("train")
+        return record if isinstance(record, CheckpointRecord) else None
+
+    def evaluation(self) -> EvaluationRecord | None:
+        record = self.records.get("evaluate")
+        return record if isinstance(record, EvaluationRecord) else None
+
+    def gate(self) -> EvaluationRecord | None:
+        record = self.records.get("gate")
+        return record if isinstance(record, EvaluationRecord) else None
+
+    def mix(self) -> MixRecord | None:
+        record = self.records.get("improve")
+        return record if isinstance(record, MixRecord) else None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything that the next step depends on."""
+
+    config: RunConfig
+    cycles: list[CycleState]
+    """One per cycle begun, the current one last; never empty."""
+    device_seconds: float
+    stop_requested: bool
+
+    @property
+    def current(self) -> CycleState:
+        return self.cycles[-1]
+
+    def blessed(self) -> CheckpointRecord | None:
+        """The checkpoint that the last decision blessed."""
+        digests = [cycle.decision.blessed for cycle in self.cycles if cycle.decision]
+        if not digests or not digests[-1]:
+            return None
+        return next(
+            checkpoint
+            for cycle in self.cycles
+            if (checkpoint := cycle.checkpoint()) and checkpoint.digest == digests[-1]
+        )
+
+    def rung(self) -> int:
+        """Rung of the ladder that the current cycle trains on."""
+        return sum(
+            c.decision is not None and c.decision.decision == "escalate" for c in self.cycles
+        )
+
+
+def read_state(ledger: Ledger, run: str, config: RunConfig) -> RunState:
+    attempts = ledger.attempts(run)
+    decisions = {decision.cycle: decision for decision in ledger.decisions(run)}
+    row = ledger.run(run)
+    committed = [attempt for attempt in attempts if attempt.state == "committed"]
+    last = max([0, *(attempt.cycle for attempt in attempts), *decisions])
+    cycles = [
+        CycleState(
+            index,
+            {a.stage: a.record for a in committed if a.cycle == index and a.record is not None},
+            decisions.get(index),
+            frozenset(a.stage for a in attempts if a.cycle == index and a.state == "skipped"),
+        )
+        for index in range(last + 1)
+    ]
+    return RunState(
+        config,
+        cycles,
+        device_seconds=sum(_seconds(attempt) for attempt in attempts),
+        stop_requested=row is not None and row.stop_requested,
+    )
+
+
+def _seconds(attempt: AttemptRow) -> float:
+    return (attempt.ended_at or attempt.started_at) - attempt.started_at

@@ -1,0 +1,54 @@
+"""Files that a finished run leaves for people: `summary.json` and `success.png`."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lefleet.ledger import Ledger
+from lefleet.loop.status import run_status
+from lefleet.stages.folder import write_durably
+
+PLOT = "success.png"
+SUMMARY = "summary.json"
+
+
+def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
+    """Write both; a run without an evaluated cycle gets no plot."""
+    row = ledger.run(run)
+    if row is None:
+        return
+    status = run_status(ledger, row)
+    text = msgspec.json.format(msgspec.json.encode(status), indent=2)
+    write_durably(folder / SUMMARY, text + b"\n")
+    cycles = [cycle for cycle in status["cycles"] if cycle["success_rate"] is not None]
+    if cycles:
+        _plot(cycles, status["id"], folder / PLOT)
+
+
+def _plot(cycles: list[dict[str, Any]], run: str, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    places = [cycle["index"] for cycle in cycles]
+    rates = [cycle["success_rate"] for cycle in cycles]
+    low = [cycle["success_rate"] - cycle["interval"][0] for cycle in cycles]
+    high = [cycle["interval"][1] - cycle["success_rate"] for cycle in cycles]
+    axes.errorbar(places, rates, yerr=(low, high), fmt="o-", capsize=4, color="#1f5fa8")
+    for cycle in cycles:
+        label = f"{cycle['decision'] or ''}\n{cycle['demonstrations']} episodes"
+        axes.annotate(
+            label,
+            (cycle["index"], cycle["success_rate"]),
+            textcoords="offset points",
+            xytext=(8, -18),
+            fontsize=8,
+        )
+    axes.set(ylim=(-0.02, 1.05), xticks=places, xlabel="cycle", ylabel="success rate")
+    axes.set_title(f"{run}: success with exact 95 % intervals")
+    axes.margins(x=0.2)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,113 @@
+"""What a run is asked to do: the content of a config file."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lefleet.records.border import Strict
+from lefleet.records.collect import NotNegative, Positive, Share, Tasks
+
+Hours = Annotated[float, Meta(ge=0.0)]
+
+
+class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="expert"):
+    """Scripted demonstrations, more of them every cycle."""
+
+    episodes_per_task: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (3, 8, 25)
+    """Demonstrations for each task, in all, after the first, second, … cycle. Further cycles grow
+    by the last difference."""
+    noise: Share = 0.0
+    """Execution noise with clean labels."""
+
+
+class DatasetSource(Strict, frozen=True, kw_only=True, tag_field="source", tag="dataset"):
+    """An existing LeRobotDataset, the same in every cycle."""
+
+    repo_id: str = ""
+    root: str = ""
+    revision: str = ""
+    tasks: tuple[str, ...] = ()
+    """Task texts in the dataset. Empty: the run's tasks."""
+    episodes_per_task: NotNegative = 0
+
+
+class Rung(Strict, frozen=True, kw_only=True):
+    """One rung of the policy ladder; the fields are those of a training."""
+
+    name: str
+    policy_type: str = "act"
+    init: str = ""
+    policy: dict[str, str] = {}
+    steps: Positive = 1000
+    batch_size: Positive = 64
+    learning_rate: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
+    num_workers: NotNegative = 0
+    rename_map: dict[str, str] = {}
+    extra_args: tuple[str, ...] = ()
+
+
+class EvaluatePlan(Strict, frozen=True, kw_only=True):
+    """The fixed block that the displayed rate comes from."""
+
+    episodes_per_task: Positive = 20
+    videos_per_task: NotNegative = 1
+    env: dict[str, str] = {}
+    """LeRobot environment flags. Empty: LeFleet's own MetaWorld."""
+
+
+class GatePlan(Strict, frozen=True, kw_only=True):
+    """The comparison of candidate and baseline."""
+
+    pairs_per_task: Positive = 20
+    alpha: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.05
+
+
+class DecidePlan(Strict, frozen=True, kw_only=True):
+    """Thresholds of the decision table."""
+
+    baseline_floor: Share = 0.0
+    """A first checkpoint becomes the baseline when its success is above this."""
+    escalate_floor: Share = 0.5
+    escalate_after: Positive = 3
+    """Inconclusive gates in a row on one rung before the next rung is tried."""
+
+
+class ImprovePlan(Strict, frozen=True, kw_only=True):
+    """Whether and how the blessed policy makes data."""
+
+    method: Literal["none", "harvest", "correct"] = "none"
+    episodes_per_task: Positive = 10
+    mixing_ratio: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.5
+
+
+class Budgets(Strict, frozen=True, kw_only=True):
+    """Limits of a run; 0 means none."""
+
+    cycles: Positive = 3
+    wall_hours: Hours = 0.0
+    device_hours: Hours = 0.0
+    """Hours that training and rollouts ran."""
+    collected_episodes: NotNegative = 0
+    evaluation_episodes: NotNegative = 0
+
+
+class RunConfig(Strict, frozen=True, kw_only=True):
+    """A whole run."""
+
+    name: str
+    tasks: Tasks = ("easy3",)
+    seed: NotNegative = 0
+    device: str = "cpu"
+    collect: ExpertGrowth | DatasetSource = ExpertGrowth()
+    ladder: Annotated[tuple[Rung, ...], Meta(min_length=1)]
+    continue_training: bool = True
+    """Start from the blessed checkpoint of the same rung instead of from scratch."""
+    evaluate: EvaluatePlan = EvaluatePlan()
+    gate: GatePlan = GatePlan()
+    decide: DecidePlan = DecidePlan()
+    improve: ImprovePlan = ImprovePlan()
+    budgets: Budgets = Budgets()
+    max_attempts: Positive = 3
+    """Attempts at one stage before the run stops and asks for help."""
+    hang_after_s: Annotated[float, Meta(gt=0.0)] = 900.0
+    """A stage that shows no sign of life for so long is started again."""

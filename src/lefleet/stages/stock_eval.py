@@ -1,0 +1,61 @@
+"""Evaluation in any other LeRobot environment, by LeRobot's own `lerobot-eval`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from lefleet.errors import StageFailed
+from lefleet.process import launch, stop
+from lefleet.records import EpisodeRecord, EvaluateRequest
+from lefleet.records.evaluate import PolicyRole
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.train_log import last_words, split_lines
+
+
+def eval_command(request: EvaluateRequest, checkpoint: str, output: Path) -> tuple[str, ...]:
+    """The command line: a pure function of the request."""
+    flags = {
+        "policy.path": checkpoint,
+        "policy.device": request.device,
+        **{f"env.{name}": value for name, value in request.env.items()},
+        "eval.n_episodes": str(request.episodes_per_task),
+        "eval.batch_size": str(min(request.batch_size, request.episodes_per_task)),
+        "seed": str(request.seed),
+        "output_dir": str(output),
+    }
+    program = (sys.executable, "-m", "lerobot.scripts.lerobot_eval")
+    return (*program, *(f"--{name}={value}" for name, value in flags.items()))
+
+
+def stock_episodes(
+    request: EvaluateRequest, role: PolicyRole, checkpoint: str, stage: StageFolder
+) -> Iterator[EpisodeRecord]:
+    """Run one policy's whole block; lerobot-eval reports all episodes at its end."""
+    output = stage.fresh(role)
+    with stage.log.open("ab") as log:
+        child = launch(eval_command(request, checkpoint, output), stdout=log, stderr=log)
+        try:
+            code = child.wait()
+        finally:
+            stop(child)
+    if code:
+        words = last_words(split_lines(stage.log.read_text(errors="replace")))
+        raise StageFailed(
+            f"lerobot-eval failed with exit code {code}: {words or 'it said nothing'}.",
+            f"The whole log is {stage.log}.",
+        )
+    info = msgspec.json.decode((output / "eval_info.json").read_bytes())
+    for task in info["per_task"]:
+        metrics = task["metrics"]
+        outcomes = zip(metrics["successes"], metrics["max_rewards"], strict=True)
+        for number, (success, reward) in enumerate(outcomes):
+            yield EpisodeRecord(
+                policy=role,
+                task=f"{task['task_group']}-{task['task_id']}",
+                seed=request.seed + number,
+                success=bool(success),
+                progress=1.0 if success else min(max(float(reward), 0.0), 0.99),
+                length=0,
+            )
