@@ -51,6 +51,15 @@ def test_a_loader_makes_the_same_batches(demos):
         assert_same(left, right)
 
 
+def test_worker_processes_of_a_loader_make_the_same_batches(demos):
+    theirs = open_dataset(demos, delta_timestamps=WINDOWS, episodes=[0, 1])
+    ours = DataLoader(
+        in_memory(theirs), batch_size=32, num_workers=1, multiprocessing_context="spawn"
+    )
+    for left, right in zip(ours, DataLoader(theirs, batch_size=32), strict=True):
+        assert_same(left, right)
+
+
 def test_what_lerobot_s_training_asks_of_a_dataset_is_answered(demos):
     theirs = open_dataset(demos, episodes=[2, 3])
     ours = in_memory(theirs)

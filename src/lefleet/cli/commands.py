@@ -26,7 +26,7 @@ class Output:
     json: bool = False
     """Print the result as JSON on stdout; progress goes to stderr."""
     debug: bool = False
-    """Show stack traces."""
+    """Show this command's stack trace; a stage's own is in its log.txt."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,11 +64,14 @@ class _Lines:
     def __init__(self, name: str) -> None:
         self._name = name
         self._started = self._next = time.monotonic()
+        self._said: tuple[int, int, str] | None = None
 
     def __call__(self, update: Update) -> None:
         now = time.monotonic()
-        if now < self._next and update.done < update.total:
+        is_last = update.done >= update.total
+        if (now < self._next and not is_last) or update[:3] == self._said:
             return
+        self._said = update[:3]
         self._next = now + _LINE_EVERY_S
         remark = f" ({update.detail})" if update.detail else ""
         elapsed = f"{now - self._started:.0f} s"
@@ -118,7 +121,8 @@ def _checkpoint(record: CheckpointRecord) -> _Summary:
     for point in record.curve[stride - 1 :: stride]:
         loss = "no number" if point.loss is None else f"{point.loss:.4g}"
         table.add_row(str(point.step), loss)
-    title = f"{record.policy_type} after {record.steps} steps, loss {record.final_loss:.4g}"
+    loss = "" if record.final_loss is None else f", loss {record.final_loss:.4g}"
+    title = f"{record.policy_type} after {record.steps} steps{loss}"
     return _Summary(title, table, [f"digest {record.digest[:12]}"])
 
 

@@ -88,7 +88,10 @@ def _package(name: str, tested: tuple[str, ...]) -> Check:
 def _graphics() -> Check:
     from lefleet.sim.render import GL_REMEDY, graphics_problem
 
-    problem = graphics_problem()
+    try:
+        problem = graphics_problem()
+    except ImportError as error:
+        return Check(name="graphics", state="problem", found=str(error), remedy=_REINSTALL)
     if problem is None:
         return Check(name="graphics", state="ok", found=os.environ.get("MUJOCO_GL", "default"))
     return Check(
@@ -139,16 +142,15 @@ def _disk() -> Check:
 
 
 def _hub() -> Check:
-    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return Check(name="hub", state="ok", found="not asked: HF_HUB_OFFLINE is set")
-    import urllib.error
     import urllib.request
 
     address = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
         with urllib.request.urlopen(f"{address}/api/models?limit=1", timeout=3):  # noqa: S310
             return Check(name="hub", state="ok", found=f"{address} answers")
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, ValueError) as error:
         return Check(
             name="hub",
             state="warning",

@@ -8,6 +8,7 @@ from lefleet.cli.display import show_progress
 from lefleet.ledger import EventRow, Ledger
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import is_controlled
+from lefleet.stages import Update
 from lefleet.stages.child import read_progress
 
 _POLL_S = 0.25
@@ -19,6 +20,7 @@ def view(ledger: Ledger, workdir: Path, run: str) -> str:
     """Show events and progress; returns the state in which the run ended, or `gone`."""
     seen = 0
     current: tuple[int, str] | None = None
+    shown: Update | None = None
     alone_since = time.monotonic()
     with show_progress(run, as_lines=not sys.stderr.isatty()) as progress:
         while True:
@@ -34,8 +36,9 @@ def view(ledger: Ledger, workdir: Path, run: str) -> str:
                 return row.state if row else "gone"
             if current is not None:
                 update = read_progress(stage_folder(workdir / run, *current))
-                if update is not None:
+                if update is not None and update != shown:
                     progress(update)
+                    shown = update
             if is_controlled(workdir / run):
                 alone_since = time.monotonic()
             elif time.monotonic() - alone_since > _PATIENCE_S:

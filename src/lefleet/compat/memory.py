@@ -21,14 +21,16 @@ def in_memory(dataset: Any) -> Any:
 
 
 def is_suitable(dataset: Any) -> bool:
-    """Plain numbers only: no images, no language columns, not a subclass with ways of its own."""
+    """Plain vectors and numbers only, and not a subclass with ways of its own."""
     if type(dataset) is not LeRobotDataset:
         return False
     meta = dataset.meta
     if meta.camera_keys or meta.has_language_columns or dataset.image_transforms is not None:
         return False
-    kinds = {feature["dtype"] for feature in meta.features.values()}
-    if kinds & {"string", "image", "video"}:
+    features = meta.features.values()
+    if any(feature["dtype"] in ("string", "image", "video") for feature in features):
+        return False
+    if any(len(feature["shape"]) > 1 for feature in features):
         return False
     return dataset.hf_dataset.data.nbytes <= LIMIT_BYTES
 
@@ -67,7 +69,11 @@ class MemoryDataset(torch.utils.data.Dataset):
         self._first_row, self._last_row = starts[number], ends[number] - 1
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_dataset"], name)
+        # A loader's worker process unpickles this object: it has no attributes yet, and pickle
+        # asks for some of its own.
+        if name.startswith("__") or "_dataset" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._dataset, name)
 
     def __len__(self) -> int:
         return len(self._dataset)

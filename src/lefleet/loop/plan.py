@@ -73,6 +73,7 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
                 init=request.init,
                 policy_type=request.policy_type,
                 is_state_only=_grows(config),
+                episodes_present=0,
             ).argv
         case EvaluateRequest() if request.env:
             yield eval_command(request, request.checkpoint, folder / "candidate")

@@ -2,7 +2,7 @@
 
 `launch` is the only place in LeFleet that starts a process. `Pool` hands work to workers as
 JSON lines and takes answers as they come. `processes_marked` finds what is left of a child whose
-parent is gone. Imports msgspec and `errors`; `rollouts`, `stages` and
+parent is gone. Imports `errors`; `rollouts`, `stages` and
 `cli` use it. Data goes down a child's stdin and comes back on its stdout; its stderr is a log file.
 """
 

@@ -40,7 +40,8 @@ class CheckpointRecord(
     """sha256 over every file that inference reads (stages.digest)."""
     policy_type: str
     steps: int
-    final_loss: float
+    final_loss: float | None
+    """None where the training log is lost."""
     curve: tuple[LossPoint, ...]
     contract: Contract
     init_digest: str = ""

@@ -26,8 +26,8 @@ class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="
     """Episodes of each task to film."""
     batch_size: Positive = 20
     """Episodes that step together in one policy batch."""
-    episode_length: NotNegative = 0
-    """Steps after which an episode has failed. 0: the task's own horizon."""
+    episode_length: Annotated[int, Meta(ge=0, le=500)] = 0
+    """Steps after which an episode has failed, at most MetaWorld's 500. 0: the task's horizon."""
     workers: NotNegative = 0
     """Processes. 0: one per core, no more than there are batches."""
     device: str = "cpu"
@@ -52,6 +52,8 @@ class EpisodeRecord(Strict, frozen=True, kw_only=True):
     """Steps; 0 where lerobot-eval ran the episode, which does not say."""
     video: str = ""
     """Path relative to the stage folder, empty when not filmed."""
+    video_problem: str = ""
+    """Why it could not be filmed."""
 
 
 class Rate(Strict, frozen=True, kw_only=True):

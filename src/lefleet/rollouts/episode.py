@@ -1,5 +1,6 @@
 """One running episode: a world, who acts in it, and what is kept of it."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -79,4 +80,6 @@ def _write_frames(path: Path, taught: list[tuple[Observation, Action]]) -> None:
             environment=np.stack([observation.environment for observation, _ in taught]),
             action=np.stack([label for _, label in taught]).astype(np.float32),
         )
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)

@@ -15,7 +15,7 @@ from lefleet.sim.encode import (
 )
 from lefleet.sim.render import Frame, NoGraphics, Renderer
 from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import World
+from lefleet.sim.world import MAX_STEPS, World
 
 
 class MetaWorldEnv(gym.Env):
@@ -34,7 +34,7 @@ class MetaWorldEnv(gym.Env):
         self.task = task
         self.task_description = TASKS[task].instruction
         self.render_mode = "rgb_array"
-        self._max_episode_steps = episode_length or TASKS[task].horizon
+        self._max_episode_steps = min(episode_length or TASKS[task].horizon, MAX_STEPS)
         self._render_size = render_size
         self._world = World(task)
         self._renderer: Renderer | None = None

@@ -1,6 +1,5 @@
 """One MetaWorld simulation with seeds that count, and progress beside success."""
 
-import logging
 import warnings
 from typing import Any, NamedTuple
 
@@ -83,7 +82,6 @@ def _make(metaworld_id: str) -> Any:
     MetaWorld's benchmark classes build fifty fixed tasks first and hide the goal; going to the
     environment class directly is 20 times quicker and lets every seed draw its own initial state.
     """
-    logging.getLogger("root").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from metaworld.env_dict import ALL_V3_ENVIRONMENTS

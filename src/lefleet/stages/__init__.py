@@ -8,6 +8,7 @@
     coverage     every evaluated task must be in the data
     plan         which episodes run in which batch (pure)
     gather       roll out until enough episodes are kept
+    layout       how episodes of the simulation lie in a dataset
     datasets     LeRobotDatasets: write, describe, select, merge
     collect, train, evaluate, improve    the bodies
 

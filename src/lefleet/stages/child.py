@@ -19,7 +19,14 @@ from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import launch, stop
 from lefleet.records import Record, Request, decode, validated
 from lefleet.records.border import Strict
-from lefleet.stages.folder import LOG, REQUEST, StageFolder, read_record, write_durably
+from lefleet.stages.folder import (
+    LOG,
+    REQUEST,
+    StageFolder,
+    committed,
+    read_record,
+    write_durably,
+)
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.run import run_stage
 from lefleet.stages.train_log import last_words, split_lines
@@ -56,10 +63,11 @@ def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
 
 def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
     """As `run_stage`, in a child process whose chatter goes to the stage's log."""
-    with StageFolder(folder, validated(request)) as stage:
-        record = stage.record()
-    if record is not None:
+    request = validated(request)
+    if (record := committed(folder, request)) is not None:
         return record
+    with StageFolder(folder, request) as stage:
+        pass
     child = start(folder)
     try:
         watch(folder, lambda: child.poll() is None, progress)

@@ -60,6 +60,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
+    stage.pin(checkpoint=checkpoint.digest)
     takeover = request.mode == "takeover"
     behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
     wanted = rolled_out(request, checkpoint, behaviour, keep_failures=not takeover)

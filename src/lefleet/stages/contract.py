@@ -37,8 +37,10 @@ def contract_of(dataset: DatasetRecord, policy_type: str, info: dict[str, Any]) 
 
 
 def _names(feature: dict[str, Any]) -> tuple[str, ...]:
-    """Names of a vector's columns; datasets keep them as a list, or as a list under one key."""
+    """Names of a vector's columns: a list, lists under keys, or places by name."""
     names = feature.get("names") or [str(column) for column in range(feature["shape"][0])]
-    if isinstance(names, dict):
+    if isinstance(names, dict) and all(isinstance(place, int) for place in names.values()):
+        names = sorted(names, key=names.__getitem__)
+    elif isinstance(names, dict):
         names = [name for group in names.values() for name in group]
     return tuple(names)

@@ -15,27 +15,17 @@ from lerobot.datasets.dataset_tools import split_dataset
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, StageFailed
 from lefleet.records import DatasetRecord, Tally
 from lefleet.rollouts import Finished
-from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES
+from lefleet.sim.encode import FPS
 from lefleet.stages.coverage import task_text
 from lefleet.stages.digest import dataset_digest
+from lefleet.stages.layout import FEATURES, ROBOT_TYPE
 from lefleet.stages.progress import Progress, Update
 
-ROBOT_TYPE = "metaworld_sawyer"
 LOCAL = "local"
 """Owner part of the repo id of datasets that live on this machine only."""
-
-_FEATURES = {
-    ACTION: {"dtype": "float32", "shape": (len(ACTION_NAMES),), "names": list(ACTION_NAMES)},
-    OBS_STATE: {"dtype": "float32", "shape": (len(STATE_NAMES),), "names": list(STATE_NAMES)},
-    OBS_ENV_STATE: {
-        "dtype": "float32",
-        "shape": (len(ENVIRONMENT_NAMES),),
-        "names": list(ENVIRONMENT_NAMES),
-    },
-}
 
 
 def write_dataset(
@@ -51,7 +41,7 @@ def write_dataset(
     dataset = LeRobotDataset.create(
         repo_id=f"{LOCAL}/{root.name}",
         fps=FPS,
-        features=_FEATURES,
+        features=FEATURES,
         root=root,
         robot_type=ROBOT_TYPE,
         use_videos=False,
@@ -138,7 +128,7 @@ def merge(parts: Sequence[DatasetRecord], root: Path, scratch: Path) -> LeRobotD
     """One dataset at `root` with the used episodes of all `parts`, in order."""
     roots = [
         Path(part.root)
-        if len(part.episodes) == part.total_episodes
+        if len(part.episodes) == local_metadata(Path(part.root)).total_episodes
         else _extract(part, scratch / f"part_{number}")
         for number, part in enumerate(parts)
     ]
@@ -150,8 +140,8 @@ def merge(parts: Sequence[DatasetRecord], root: Path, scratch: Path) -> LeRobotD
             aggr_root=root,
         )
     except ValueError as error:
-        raise BadInput(
-            f"demos: these datasets cannot be merged: {error}.",
+        raise StageFailed(
+            f"These datasets cannot be merged: {error}.",
             "They need the same features, fps and robot type.",
         ) from error
     return local_metadata(root)

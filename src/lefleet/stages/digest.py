@@ -20,14 +20,27 @@ def file_digest(path: Path) -> str:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """sha256 over every file in a pretrained_model folder that inference reads, and its name."""
-    files = {file for pattern in INFERENCE_FILES for file in folder.glob(pattern)}
+    """sha256 over every file in a pretrained_model folder that inference reads, and its name; with
+    an adapter, over its base too."""
+    files = {file for pattern in INFERENCE_FILES for file in folder.rglob(pattern)}
     total = hashlib.sha256()
     for file in sorted(files):
-        if file.name not in _NOT_FOR_INFERENCE:
-            digest = _config_digest(file) if file.name == "config.json" else file_digest(file)
-            total.update(f"{file.name}\0{digest}\n".encode())
+        name = str(file.relative_to(folder))
+        if name not in _NOT_FOR_INFERENCE:
+            digest = _config_digest(file) if name == "config.json" else file_digest(file)
+            total.update(f"{name}\0{digest}\n".encode())
+    if base := _adapter_base(folder):
+        total.update(f"base\0{checkpoint_digest(base)}\n".encode())
     return total.hexdigest()
+
+
+def _adapter_base(folder: Path) -> Path | None:
+    """The checkpoint that an adapter in `folder` adapts, where it is on this machine."""
+    file = folder / "adapter_config.json"
+    if not file.is_file():
+        return None
+    base = Path(json.loads(file.read_bytes()).get("base_model_name_or_path") or "")
+    return base if base.is_absolute() and base.is_dir() else None
 
 
 def _config_digest(file: Path) -> str:
@@ -44,9 +57,9 @@ def dataset_digest(
     data_files: Iterable[Path],
     video_files: Iterable[Path],
 ) -> str:
-    """sha256 over the content of `episodes`: features, rates, task texts, every value.
+    """sha256 over the content of `episodes`: features, rate, task texts, every value in the data.
 
-    Positions in files and indices do not count, so the same episodes merged or copied elsewhere
+    Positions in files, indices and timestamps do not count, so the same episodes merged or copied elsewhere
     keep their digest. Videos count by file.
     """
     import pyarrow.parquet as pq

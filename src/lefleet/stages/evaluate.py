@@ -36,12 +36,13 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
     require_simulable(candidate, "checkpoint")
     if baseline is not None:
         require_simulable(baseline, "baseline")
+    _pin(stage, candidate, baseline)
     # A checkpoint against itself is one path with two roles: the role tells them apart.
     roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
-        note = _run_missing(request, tasks, roles, journal, stage=stage, progress=progress)
+        _run_missing(request, tasks, roles, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
-    return _record(request, tasks, candidate, baseline, episodes=episodes, note=note)
+    return _record(request, tasks, candidate, baseline, episodes=episodes)
 
 
 def _evaluate_elsewhere(
@@ -50,6 +51,7 @@ def _evaluate_elsewhere(
     """In an environment that is not ours: lerobot-eval runs each policy's whole block."""
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
+    _pin(stage, candidate, baseline)
     roles: dict[PolicyRole, str] = {"candidate": candidate.path}
     if baseline is not None:
         roles["baseline"] = baseline.path
@@ -64,6 +66,12 @@ def _evaluate_elsewhere(
     return _record(request, tasks, candidate, baseline, episodes=episodes)
 
 
+def _pin(
+    stage: StageFolder, candidate: CheckpointReference, baseline: CheckpointReference | None
+) -> None:
+    stage.pin(checkpoint=candidate.digest, baseline=baseline.digest if baseline else "")
+
+
 def _record(
     request: EvaluateRequest,
     tasks: tuple[str, ...],
@@ -71,7 +79,6 @@ def _record(
     baseline: CheckpointReference | None,
     *,
     episodes: list[EpisodeRecord],
-    note: str = "",
 ) -> EvaluationRecord:
     ours = [episode for episode in episodes if episode.policy == "candidate"]
     theirs = [episode for episode in episodes if episode.policy == "baseline"]
@@ -83,7 +90,7 @@ def _record(
         first_seed=request.seed,
         episodes_per_task=request.episodes_per_task,
         episodes_file=EPISODES,
-        videos_note=note,
+        videos_note=next((e.video_problem for e in episodes if e.video_problem), ""),
     )
 
 
@@ -95,12 +102,11 @@ def _run_missing(
     *,
     stage: StageFolder,
     progress: Progress,
-) -> str:
-    """Append the missing episodes; returns why films are missing, or an empty string."""
+) -> None:
+    """Append the missing episodes."""
     seeds = range(request.seed, request.seed + request.episodes_per_task)
     total = len(roles) * len(tasks) * len(seeds)
     successes = sum(line.success for line in journal.lines)
-    note = ""
     workers = min(request.workers or default_workers(), -(-total // request.batch_size))
     with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
         for role, path in roles.items():
@@ -126,10 +132,8 @@ def _run_missing(
             for finished in simulators.run(batches):
                 journal.append(_episode(role, finished, stage.path))
                 successes += finished.success
-                note = note or finished.video_problem
                 count = len(journal.lines)
                 progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
-    return note
 
 
 def _episode(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
@@ -141,6 +145,7 @@ def _episode(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
         progress=round(finished.progress, 4),
         length=finished.length,
         video=str(Path(finished.video).relative_to(folder)) if finished.video else "",
+        video_problem=finished.video_problem,
     )
 
 

@@ -12,6 +12,7 @@ from lefleet.records import Record, Request, decode, encode
 REQUEST = "request.json"
 RECORD = "record.json"
 LOG = "log.txt"
+INPUTS = "inputs.json"
 _LOCK = ".lock"
 
 
@@ -32,6 +33,7 @@ class StageFolder:
     def __enter__(self) -> Self:
         try:
             self._refuse_foreign()
+            self._is_made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -68,9 +70,32 @@ class StageFolder:
         """Make the stage done."""
         write_durably(self.path / RECORD, encode(record))
 
+    def pin(self, **digests: str) -> None:
+        """Remember what the stage works with, or see that it is still the same.
+
+        A request names folders. What lies in them may change between two attempts, and one
+        record must not speak of two checkpoints or two datasets.
+        """
+        path = self.path / INPUTS
+        if not path.exists():
+            write_durably(path, encode(digests))
+            return
+        before: dict[str, str] = decode(path.read_bytes(), dict[str, str], str(path))
+        for name, digest in digests.items():
+            if before.get(name) != digest:
+                raise StageFailed(
+                    f"{name}: its content has changed since this stage began "
+                    f"({str(before.get(name))[:12]} then, {digest[:12]} now).",
+                    f"Put it back, or begin again in another folder than {self.path}.",
+                )
+
     def discard(self) -> None:
         """Undo the first use of the folder: a refused request leaves nothing behind."""
-        shutil.rmtree(self.path)
+        if self._is_made:
+            shutil.rmtree(self.path)
+            return
+        for name in (_LOCK, REQUEST, INPUTS, LOG):
+            (self.path / name).unlink(missing_ok=True)
 
     def fresh(self, name: str) -> Path:
         """A path in the folder where nothing is; leftovers of an interrupted run are removed."""
@@ -97,12 +122,7 @@ class StageFolder:
             self.is_new = True
             return
         theirs = decode(path.read_bytes(), Request, str(path))
-        if theirs != self._request:
-            difference = _difference(theirs, self._request)
-            raise BadInput(
-                f"out: {self.path} was made for another request ({difference}).",
-                "Choose another folder, or remove this one.",
-            )
+        _require_same(self.path, theirs, self._request)
 
 
 def is_locked(path: Path) -> bool:
@@ -142,6 +162,23 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(parent)
     finally:
         os.close(parent)
+
+
+def committed(path: Path, request: Request) -> Record | None:
+    """The record of a finished stage, without working in its folder; None when it is not."""
+    record = read_record(path)
+    if record is not None:
+        file = path / REQUEST
+        _require_same(path, decode(file.read_bytes(), Request, str(file)), request)
+    return record
+
+
+def _require_same(path: Path, theirs: Request, mine: Request) -> None:
+    if theirs != mine:
+        raise BadInput(
+            f"out: {path} was made for another request ({_difference(theirs, mine)}).",
+            "Choose another folder, or remove this one.",
+        )
 
 
 def _difference(theirs: Request, mine: Request) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.records import Corrections, ImproveRequest, Tally
@@ -92,8 +93,9 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
         Journal(stage.path / "attempts.jsonl", Finished) as journal,
         Simulators(workers=wanted.workers, device=wanted.device, log=stage.log) as simulators,
     ):
+        done = {_key(line): line for line in journal.lines if _is_intact(line)}
         for seeds in _rounds(wanted):
-            before = [line for line in journal.lines if line.seed < seeds.start]
+            before = [line for line in done.values() if line.seed < seeds.start]
             short = [
                 task for task in wanted.tasks if len(_take(wanted, before, task)) < wanted.goal
             ]
@@ -101,25 +103,36 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
                 break
             batches = plan_batches(
                 interleave(wanted.checkpoint, short, seeds),
-                {Key(wanted.checkpoint, line.task, line.seed) for line in journal.lines},
+                done,
                 size=wanted.batch_size,
                 behaviour=wanted.behaviour,
                 make_slot=slot,
                 keep_failures=wanted.keep_failures,
             )
-            kept = Counter(line.task for line in journal.lines if line.labelled)
+            kept = Counter(line.task for line in done.values() if line.labelled)
             for finished in simulators.run(batches):
                 journal.append(finished)
+                done[_key(finished)] = finished
                 kept[finished.task] += bool(finished.labelled)
-                done = sum(min(count, wanted.goal) for count in kept.values())
-                progress(Update(done, total, "episodes", f"{len(journal.lines)} attempted"))
-        kept_by_task = {task: _take(wanted, journal.lines, task) for task in wanted.tasks}
-        attempts = Counter(line.task for line in journal.lines)
+                count = sum(min(number, wanted.goal) for number in kept.values())
+                progress(Update(count, total, "episodes", f"{len(done)} attempted"))
+        attempted = list(done.values())
+        kept_by_task = {task: _take(wanted, attempted, task) for task in wanted.tasks}
+        attempts = Counter(line.task for line in attempted)
         tallies = {
             task: Tally(kept=len(kept_by_task[task]), attempted=attempts[task])
             for task in wanted.tasks
         }
         return Gathered(kept_by_task, tallies)
+
+
+def _key(line: Finished) -> Key:
+    return Key(line.checkpoint, line.task, line.seed)
+
+
+def _is_intact(line: Finished) -> bool:
+    """Whether an attempt's frames are still there; without them it counts as not made."""
+    return not line.frames or (Path(line.frames).is_file() and Path(line.frames).stat().st_size > 0)
 
 
 def _rounds(wanted: Wanted) -> Iterator[range]:

@@ -20,6 +20,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     require_simulable(checkpoint, "checkpoint")
     demos, earlier = find_dataset(request.demos, "demos")
     require_same_shape(demos, "demos")
+    stage.pin(checkpoint=checkpoint.digest, demos=demos.digest)
     correct = request.method == "correct"
     behaviour = TakeOver(patience=request.patience) if correct else Act()
     wanted = rolled_out(request, checkpoint, behaviour)

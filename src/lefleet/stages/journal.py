@@ -7,27 +7,27 @@ from typing import Any, Self
 
 import msgspec
 
+from lefleet.records import decode
+
 
 class Journal:
     """Lines of one struct type; what was appended is on disk when `append` returns.
 
-    A line that a crash cut short is dropped at the next opening.
+    A last line that a crash cut short is dropped at the next opening; any other line that cannot
+    be read is an error, and nothing is changed.
     """
 
     def __init__(self, path: Path, kind: Any) -> None:
         self.lines: list[Any] = []
-        intact = b""
+        intact = 0
         if path.exists():
             *complete, _ = path.read_bytes().split(b"\n")
-            for line in complete:
-                try:
-                    self.lines.append(msgspec.json.decode(line, type=kind))
-                except msgspec.MsgspecError:
-                    break
-                intact += line + b"\n"
+            for number, line in enumerate(complete, 1):
+                self.lines.append(decode(line, kind, f"{path}, line {number}"))
+                intact += len(line) + 1
         self._file = path.open("r+b" if path.exists() else "wb")
-        self._file.truncate(len(intact))
-        self._file.seek(len(intact))
+        self._file.truncate(intact)
+        self._file.seek(intact)
 
     def __enter__(self) -> Self:
         return self

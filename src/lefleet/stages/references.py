@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from lefleet.errors import BadInput
 from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
 from lefleet.stages.digest import checkpoint_digest
@@ -34,7 +36,7 @@ def find_checkpoint(name: str, field: str) -> CheckpointReference:
     if folder.is_dir():
         record = read_record(folder)
         if isinstance(record, CheckpointRecord):
-            return CheckpointReference(record.path, record.digest)
+            return CheckpointReference(str(_weights(folder, record, field)), record.digest)
         for inside in _PRETRAINED:
             if (folder / inside / "config.json").is_file():
                 found = (folder / inside).resolve()
@@ -51,9 +53,9 @@ def find_dataset(name: str, field: str) -> DatasetReference:
     folder = Path(name).resolve()
     match read_record(folder):
         case DatasetRecord() as record:
-            return DatasetReference(record, 0)
+            return DatasetReference(_where_it_is(folder, record, field), 0)
         case MixRecord() as mix:
-            return DatasetReference(mix.dataset, mix.self_generated)
+            return DatasetReference(_where_it_is(folder, mix.dataset, field), mix.self_generated)
         case _:
             pass
     if not (folder / "meta" / "info.json").is_file():
@@ -75,6 +77,23 @@ _CHECKPOINT_REMEDY = (
     "Name a finished train stage folder, a pretrained_model folder, or a hub id as user/name."
 )
 _DATASET_REMEDY = "Name a finished collect or improve stage folder, or a LeRobotDataset folder."
+
+
+def _weights(folder: Path, record: CheckpointRecord, field: str) -> Path:
+    """The checkpoint inside its stage folder, wherever that has been moved to."""
+    inside = folder.joinpath(*Path(record.path).parts[-4:])
+    if not (inside / "config.json").is_file():
+        raise BadInput(f"{field}: the weights in {inside} are gone.", _CHECKPOINT_REMEDY)
+    return inside
+
+
+def _where_it_is(folder: Path, record: DatasetRecord, field: str) -> DatasetRecord:
+    """The record with the dataset's place of today: in its stage folder, or where it was."""
+    inside = folder / Path(record.root).name
+    for root in (inside, Path(record.root)):
+        if (root / "meta" / "info.json").is_file():
+            return msgspec.structs.replace(record, root=str(root))
+    raise BadInput(f"{field}: the dataset in {record.root} is gone.", _DATASET_REMEDY)
 
 
 def _why_not(folder: Path, kind: str) -> str:

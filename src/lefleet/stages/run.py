@@ -17,7 +17,7 @@ from lefleet.records import (
     TrainRequest,
     validated,
 )
-from lefleet.stages.folder import StageFolder
+from lefleet.stages.folder import StageFolder, committed
 from lefleet.stages.progress import Progress, silent
 
 
@@ -43,12 +43,13 @@ def run_stage(request: Request, folder: str | Path, progress: Progress = silent)
     Safe to call again: a committed record is returned at once, an interrupted stage goes on.
     """
     request = validated(request)
-    body = _body(request)
-    with StageFolder(Path(folder).resolve(), request) as stage:
-        record = stage.record()
-        if record is None:
+    path = Path(folder).resolve()
+    if (record := committed(path, request)) is not None:
+        return record
+    with StageFolder(path, request) as stage:
+        if (record := stage.record()) is None:
             try:
-                record = body(request, stage, progress)
+                record = _body(request)(request, stage, progress)
             except BadInput:
                 if stage.is_new:
                     stage.discard()

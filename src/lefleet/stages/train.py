@@ -17,7 +17,13 @@ from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import StageFolder, write_durably
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
-from lefleet.stages.train_command import Command, log_every, resume_command, start_command
+from lefleet.stages.train_command import (
+    OWNED_FLAGS,
+    Command,
+    log_every,
+    resume_command,
+    start_command,
+)
 from lefleet.stages.train_log import (
     START_MARK,
     last_words,
@@ -38,6 +44,8 @@ def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> Chec
             "rename_map: it needs a checkpoint to rename for.",
             "Give init, or leave rename_map out: a fresh policy takes the dataset's own names.",
         )
+    _require_decent(request, stage.path)
+    stage.pin(dataset=dataset.digest, init=init.digest if init else "")
     output = stage.path / "training"
     reached = _last_step(output)
     if reached < request.steps:
@@ -46,6 +54,18 @@ def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> Chec
             log.write(f"\n{START_MARK} {reached}\n".encode())
             _follow(command, request, reached, log, progress)
     return _record(request, stage, dataset, init, output)
+
+
+def _require_decent(request: TrainRequest, folder: Path) -> None:
+    """Refuse what LeRobot's command line would misread."""
+    for flag in request.extra_args:
+        name = flag.removeprefix("--").partition("=")[0]
+        if name in OWNED_FLAGS:
+            raise BadInput(f"extra_args: {name} is set by the field {OWNED_FLAGS[name]}.")
+    if any(mark in str(folder) for mark in (" #", ": ", "\n")):
+        raise BadInput(
+            f"out: LeRobot cannot read the path {folder}.", "Choose one without ' #' and ': '."
+        )
 
 
 def _command(
@@ -60,14 +80,15 @@ def _command(
         return resume_command(request, last_checkpoint(output), policy_type=policy_type)
     if output.exists():
         shutil.rmtree(output)
-    cameras = contract_of(dataset, "", read_info(dataset)).cameras
+    info = read_info(dataset)
     return start_command(
         request,
         dataset,
         output,
         init=init.path if init else "",
         policy_type=policy_type,
-        is_state_only=not cameras,
+        is_state_only=not contract_of(dataset, "", info).cameras,
+        episodes_present=info["total_episodes"],
     )
 
 
@@ -124,8 +145,8 @@ def _record(
     curve, resumed = read_curve(
         split_lines(stage.log.read_text(errors="replace")), log_every(request)
     )
-    final_loss = curve[-1].loss if curve else 0.0
-    if final_loss is None:
+    final_loss = curve[-1].loss if curve else None
+    if curve and final_loss is None:
         raise StageFailed(
             "Training diverged: the loss is not a number.",
             "Lower learning_rate, or look at the data.",
@@ -138,7 +159,7 @@ def _record(
         path=str(folder),
         digest=checkpoint_digest(folder),
         policy_type=policy_type,
-        steps=request.steps,
+        steps=_last_step(output),
         final_loss=final_loss,
         curve=tuple(curve),
         contract=contract,

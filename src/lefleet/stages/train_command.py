@@ -27,6 +27,27 @@ SMALL_STATE_ACT = {
 _NEEDS_NO_HUB = frozenset({"act", "diffusion", "vqbet", "tdmpc"})
 
 
+OWNED_FLAGS = {
+    "dataset.repo_id": "dataset",
+    "dataset.root": "dataset",
+    "dataset.episodes": "dataset",
+    "policy.path": "init",
+    "policy.type": "policy_type",
+    "policy.device": "device",
+    "output_dir": "out",
+    "steps": "steps",
+    "batch_size": "batch_size",
+    "num_workers": "num_workers",
+    "seed": "seed",
+    "save_freq": "save_every",
+    "log_freq": "log_every",
+    "rename_map": "rename_map",
+    "resume": "out",
+    "config_path": "out",
+}
+"""Flags of lerobot-train that a field of the request stands for."""
+
+
 class Command(NamedTuple):
     """What to start."""
 
@@ -42,6 +63,7 @@ def start_command(
     init: str,
     policy_type: str,
     is_state_only: bool,
+    episodes_present: int,
 ) -> Command:
     """A training from its beginning, or from the checkpoint `init`."""
     small = is_state_only and policy_type == "act"
@@ -49,7 +71,7 @@ def start_command(
     flags = {
         "dataset.repo_id": dataset.repo_id,
         "dataset.root": dataset.root,
-        "dataset.episodes": _episodes(dataset),
+        "dataset.episodes": _episodes(dataset, episodes_present),
         "policy.path" if init else "policy.type": init or request.policy_type,
         "policy.device": request.device,
         "policy.push_to_hub": "false",
@@ -77,7 +99,9 @@ def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str)
         "config_path": str(checkpoint / "pretrained_model" / "train_config.json"),
         "resume": "true",
     }
-    return Command((*_program(request), *_as_flags(flags)), _environment(policy_type))
+    plugins = [flag for flag in request.extra_args if ".discover_packages_path=" in flag]
+    argv = (*_program(request), *_as_flags(flags), *plugins)
+    return Command(argv, _environment(policy_type))
 
 
 def save_every(request: TrainRequest) -> int:
@@ -102,9 +126,9 @@ def _environment(policy_type: str) -> dict[str, str]:
     return environment
 
 
-def _episodes(dataset: DatasetRecord) -> str:
-    """Empty when all are used: LeRobot then needs no index mapping."""
-    if len(dataset.episodes) == dataset.total_episodes:
+def _episodes(dataset: DatasetRecord, present: int) -> str:
+    """Empty when all that are `present` are used: LeRobot then needs no index mapping."""
+    if len(dataset.episodes) == present:
         return ""
     return json.dumps(list(dataset.episodes), separators=(",", ":"))
 

@@ -1,0 +1,192 @@
+"""Kills processes of a real run at random moments and watches what must never happen."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lefleet.ledger import Ledger, open_ledger
+from lefleet.loop.runs import begin, is_controlled, resume
+from lefleet.process import processes_marked
+from lefleet.records import (
+    Budgets,
+    EvaluatePlan,
+    ExpertGrowth,
+    GatePlan,
+    RunConfig,
+    Rung,
+)
+from lefleet.stages.child import STAGE_MARK
+
+TARGETS = ("controller", "stage", "train", "child")
+
+
+def tiny_config(name: str, cycles: int = 1) -> RunConfig:
+    """The smallest run with real simulation, a real lerobot-train and its data workers."""
+    return RunConfig(
+        name=name,
+        tasks=("push",),
+        collect=ExpertGrowth(episodes_per_task=(1, 2)),
+        ladder=(Rung(name="tiny", steps=30, batch_size=8, num_workers=2),),
+        evaluate=EvaluatePlan(episodes_per_task=1, videos_per_task=0),
+        gate=GatePlan(pairs_per_task=1),
+        budgets=Budgets(cycles=cycles),
+    )
+
+
+class Seen(NamedTuple):
+    """One living process of a run."""
+
+    pid: int
+    parent: int
+    argv: tuple[str, ...]
+
+
+class Fuzz:
+    """One run under attack. `kills` counts by target, `overlaps` lists what must not be."""
+
+    def __init__(self, workdir: Path, config: RunConfig, seed: int) -> None:
+        self.workdir = workdir
+        self.config = config
+        self.kills: Counter[str] = Counter()
+        self.overlaps: list[str] = []
+        self._random = random.Random(seed)
+        self._folder = workdir / config.name
+        self._ledger = open_ledger(workdir)
+        begin(self._ledger, workdir, config)
+
+    def attack(self, wanted: dict[str, int], deadline_s: float) -> None:
+        """Kill until every target was hit as often as wanted, then let the run finish.
+
+        Whenever the controller is gone, somebody resumes the run, as a person would.
+        """
+        deadline = time.monotonic() + deadline_s
+        next_kill = time.monotonic()
+        while not self._is_finished():
+            assert time.monotonic() < deadline, f"not finished; kills: {dict(self.kills)}"
+            self._look_for_overlaps()
+            if not is_controlled(self._folder):
+                resume(self._ledger, self.workdir, self._row())
+                self._wait_for(lambda: is_controlled(self._folder) or self._is_finished(), deadline)
+            left = [target for target in wanted if self.kills[target] < wanted[target]]
+            if left and time.monotonic() >= next_kill and self._kill_one(left):
+                next_kill = time.monotonic() + self._random.uniform(0.0, 3.0)
+        self._wait_for(lambda: not is_controlled(self._folder), deadline)
+
+    def assert_sound(self) -> None:
+        """What must hold after any attack."""
+        assert self.overlaps == []
+        assert list(self._stage_processes()) == [], "an orphan is left"
+        assert self._row().state == "finished", self._row()
+        committed = Counter(
+            (attempt.cycle, attempt.stage)
+            for attempt in open_ledger(self.workdir).attempts(self.config.name)
+            if attempt.state == "committed"
+        )
+        assert set(committed.values()) == {1}, committed
+        decisions = self._ledger.decisions(self.config.name)
+        assert [decision.cycle for decision in decisions] == list(range(self.config.budgets.cycles))
+        assert_journal_equals_table(self._ledger, self.config.name, self._folder)
+
+    def _kill_one(self, targets: list[str]) -> bool:
+        """Kill a random process of a random target that is there; False when none is."""
+        victims = [(target, seen.pid) for target in targets for seen in self._processes_of(target)]
+        if not victims:
+            return False
+        target, pid = self._random.choice(victims)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        self.kills[target] += 1
+        return True
+
+    def _processes_of(self, target: str) -> list[Seen]:
+        if target == "controller":
+            return [
+                seen
+                for seen in _processes()
+                if seen.argv[2:5] == ("lefleet", "controller", "exec")
+                and seen.argv[5:] == (str(self.workdir), self.config.name)
+            ]
+        return [seen for seen in self._stage_processes() if _kind(seen) == target]
+
+    def _stage_processes(self) -> Iterator[Seen]:
+        for folder in self._folder.glob("cycle_*/*"):
+            for pid in processes_marked(STAGE_MARK, str(folder)):
+                seen = _look(pid)
+                if seen is not None:
+                    yield seen
+
+    def _look_for_overlaps(self) -> None:
+        """Two bodies of one stage, or a body beside what another one left, seen twice in a row."""
+        for folder in self._folder.glob("cycle_*/*"):
+            strangers = self._strangers(folder) & self._strangers(folder)
+            if strangers:
+                self.overlaps.append(f"{folder.name}: {sorted(strangers)}")
+
+    def _strangers(self, folder: Path) -> set[int]:
+        """Processes of the stage in `folder` that do not descend from its newest body."""
+        family = {
+            seen.pid: seen
+            for pid in processes_marked(STAGE_MARK, str(folder))
+            if (seen := _look(pid)) is not None
+        }
+        bodies = sorted(pid for pid, seen in family.items() if _kind(seen) == "stage")
+        if not bodies:
+            return set()
+
+        def descends(pid: int) -> bool:
+            while pid in family:
+                if pid == bodies[-1]:
+                    return True
+                pid = family[pid].parent
+            return False
+
+        return {pid for pid in family if not descends(pid)}
+
+    def _row(self):
+        return self._ledger.run(self.config.name)
+
+    def _is_finished(self) -> bool:
+        row = self._row()
+        assert row.state != "failed", row.reason
+        return row.state == "finished"
+
+    @staticmethod
+    def _wait_for(condition: Callable[[], bool], deadline: float) -> None:
+        while not condition():
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.01)
+
+
+def assert_journal_equals_table(ledger: Ledger, run: str, folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == [event.id for event in ledger.events(run)]
+
+
+def _kind(seen: Seen) -> str:
+    if seen.argv[2:5] == ("lefleet", "stage", "exec"):
+        return "stage"
+    return "train" if "lefleet.compat.train" in seen.argv else "child"
+
+
+def _processes() -> Iterator[Seen]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (seen := _look(int(entry.name))) is not None:
+            yield seen
+
+
+def _look(pid: int) -> Seen | None:
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    parent = int(stat.rpartition(")")[2].split()[1])
+    return Seen(pid, parent, tuple(part.decode() for part in argv)) if argv else None

@@ -1,0 +1,154 @@
+"""Every row of the decision table."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lefleet.loop.decide import Evidence, History, decide, judge
+from lefleet.records import DecidePlan, PairCounts
+from tests.loop.states import decision, gate
+
+PLAN = DecidePlan(baseline_floor=0.1, escalate_floor=0.5, escalate_after=3)
+NONE, SAME = "", "inconclusive"
+
+
+def evidence(verdict: str = NONE, rate: float = 0.5, rung: int = 0) -> Evidence:
+    found = gate(verdict) if verdict else None
+    return Evidence(9, rung, "new", rate, found, diagnosis=("data: 0 episodes",))
+
+
+def history(*decisions, blessed: str = "old", rate: float = 0.8, rungs: int = 2) -> History:
+    return History(decisions, blessed, rate, rungs)
+
+
+def past(verdict: str, outcome: str = "iterate", rung: int = 0):
+    return decision(1, outcome, "old", rung, gate=gate(verdict) if verdict else None)
+
+
+EMPTY = history(blessed="", rate=0.0)
+TWO = (past(SAME), past(SAME))
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "outcome", "blessed"),
+    [
+        pytest.param(evidence(rate=0.2), EMPTY, "baseline", "new", id="first above the floor"),
+        pytest.param(evidence(rate=0.1), EMPTY, "iterate", "", id="first exactly at the floor"),
+        pytest.param(evidence(rate=0.0), EMPTY, "iterate", "", id="flat zero"),
+        pytest.param(evidence("better"), history(), "promote", "new", id="better"),
+        pytest.param(evidence("better"), history(*TWO), "promote", "new", id="better after draws"),
+        pytest.param(evidence("worse"), history(), "rollback", "old", id="worse"),
+        pytest.param(evidence("worse"), history(*TWO), "rollback", "old", id="worse after draws"),
+        pytest.param(evidence(SAME), history(), "iterate", "old", id="one draw"),
+        pytest.param(evidence(SAME), history(past(SAME)), "iterate", "old", id="two draws"),
+        pytest.param(evidence(SAME), history(*TWO), "escalate", "old", id="three draws in a row"),
+        pytest.param(
+            evidence(SAME), history(past(SAME), *TWO), "escalate", "old", id="four draws in a row"
+        ),
+        pytest.param(
+            evidence(SAME), history(*TWO, rate=0.5), "escalate", "old", id="at escalate_floor"
+        ),
+        pytest.param(
+            evidence(SAME), history(*TWO, rate=0.49), "iterate", "old", id="below escalate_floor"
+        ),
+        pytest.param(
+            evidence(SAME, rung=1),
+            history(past(SAME, rung=1), past(SAME, rung=1)),
+            "stop",
+            "old",
+            id="ladder exhausted",
+        ),
+        pytest.param(
+            evidence(SAME, rung=1),
+            history(*TWO, past(SAME, "escalate")),
+            "iterate",
+            "old",
+            id="draws of another rung do not count",
+        ),
+        pytest.param(
+            evidence(SAME),
+            history(past(SAME), past("better", "promote"), past(SAME)),
+            "iterate",
+            "old",
+            id="a promotion in between",
+        ),
+        pytest.param(
+            evidence(SAME),
+            history(past(SAME), past("worse", "rollback"), past(SAME)),
+            "iterate",
+            "old",
+            id="a rollback in between",
+        ),
+        pytest.param(
+            evidence(SAME),
+            history(past(NONE, "baseline"), past(SAME)),
+            "iterate",
+            "old",
+            id="the baseline had no gate",
+        ),
+    ],
+)
+def test_evidence_and_history_lead_to_one_decision(found, before, outcome, blessed):
+    made = decide(found, before, PLAN)
+    assert (made.decision, made.blessed) == (outcome, blessed)
+
+
+def test_a_decision_says_which_candidate_of_which_cycle_and_rung_it_is_about():
+    made = decide(evidence("worse", rung=1), history(), PLAN)
+    assert (made.cycle, made.rung, made.candidate) == (9, 1, "new")
+
+
+def test_a_decision_keeps_its_gate():
+    assert decide(evidence("better"), history(), PLAN).gate == gate("better")
+
+
+def test_nothing_that_works_comes_with_a_diagnosis():
+    assert decide(evidence(rate=0.0), EMPTY, PLAN).diagnosis == ("data: 0 episodes",)
+
+
+@pytest.mark.parametrize("found", [evidence(rate=0.9), evidence(SAME)])
+def test_where_something_works_there_is_no_diagnosis(found):
+    before = EMPTY if found.gate is None else history()
+    assert decide(found, before, PLAN).diagnosis == ()
+
+
+def test_a_zero_floor_still_wants_one_success():
+    assert decide(evidence(rate=0.0), EMPTY, DecidePlan()).decision == "iterate"
+
+
+def test_the_words_name_the_counts():
+    assert "1 won, 1 lost of 10 pairs" in decide(evidence("better"), history(), PLAN).why
+
+
+def pairs(wins: int, losses: int, both: int = 0, neither: int = 0) -> PairCounts:
+    return PairCounts(both=both, only_candidate=wins, only_baseline=losses, neither=neither)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "verdict"),
+    [(5, 0, "better"), (0, 5, "worse"), (4, 0, "inconclusive"), (0, 4, "inconclusive")],
+)
+def test_the_judge_is_exact_at_five_percent(wins, losses, verdict):
+    assert judge(pairs(wins, losses), 0.05).verdict == verdict
+
+
+def test_a_chance_of_exactly_alpha_is_enough():
+    assert judge(pairs(5, 0), 1 / 32).verdict == "better"
+
+
+def test_equal_pairs_are_counted_and_are_no_evidence():
+    found = judge(pairs(5, 0, both=7, neither=3), 0.05)
+    assert (found.pairs, found.wins, found.losses, found.p_value) == (15, 5, 0, 1 / 32)
+
+
+def test_without_a_pair_that_differs_nothing_is_shown():
+    found = judge(pairs(0, 0, both=20), 0.05)
+    assert (found.verdict, found.p_value) == ("inconclusive", 1.0)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.001, 0.05, 0.4]))
+def test_the_judge_has_no_favourite(wins, losses, alpha):
+    there, back = judge(pairs(wins, losses), alpha), judge(pairs(losses, wins), alpha)
+    opposite = {"better": "worse", "worse": "better", SAME: SAME}
+    assert back.verdict == opposite[there.verdict]
+    assert back.p_value == there.p_value

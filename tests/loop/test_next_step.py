@@ -1,0 +1,119 @@
+"""From an empty run to its end, one step at a time."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
+from lefleet.records import Budgets, ImprovePlan
+from tests.loop.states import config, cycle, decision, play, state
+
+IMPROVING = ImprovePlan(method="correct")
+OUTCOMES = st.lists(st.sampled_from(["promote", "iterate", "rollback", "escalate", "stop"]))
+
+
+def words(steps) -> str:
+    """Steps in short: stages by name, `decide`, `|` between cycles."""
+    found = []
+    for step in steps:
+        if isinstance(step, RunStage):
+            found += ["|"] if step.stage == "collect" and step.cycle else []
+            found.append(step.stage)
+        else:
+            found.append("decide" if isinstance(step, Decide) else "end")
+    return " ".join(found)
+
+
+def test_a_run_without_improving_goes_through_its_cycles():
+    assert words(play(config(), "baseline promote iterate")) == (
+        "collect train evaluate decide | "
+        "collect train evaluate gate decide | "
+        "collect train evaluate gate decide end"
+    )
+
+
+def test_improving_comes_after_every_decision_but_the_last():
+    assert words(play(config(improve=IMPROVING), "baseline promote iterate")) == (
+        "collect train evaluate decide improve | "
+        "collect train evaluate gate decide improve | "
+        "collect train evaluate gate decide end"
+    )
+
+
+def test_improving_that_failed_for_good_is_left_out():
+    steps = play(config(improve=IMPROVING), "baseline promote iterate", skip=("improve",))
+    assert words(steps).count("improve") == 2
+    assert steps[-1] == EndRun("finished", "all 3 cycles are done")
+
+
+def test_nothing_is_gated_or_improved_before_there_is_a_baseline():
+    assert words(play(config(improve=IMPROVING), "iterate iterate baseline")) == (
+        "collect train evaluate decide | "
+        "collect train evaluate decide | "
+        "collect train evaluate decide end"
+    )
+
+
+def test_the_cycle_after_a_late_baseline_has_a_gate():
+    steps = play(config(), "iterate baseline promote")
+    assert [step.cycle for step in steps if step[1:] == ("gate",)] == [2]
+
+
+def test_a_stop_decision_ends_the_run_with_its_reason():
+    steps = play(config(), "baseline stop iterate")
+    assert steps[-1] == EndRun("finished", "stop")
+    assert steps[-2] == Decide(1)
+
+
+def test_every_step_carries_its_cycle():
+    steps = play(config(), "baseline promote iterate")[:-1]
+    assert [step.cycle for step in steps] == [0] * 4 + [1] * 5 + [2] * 5
+
+
+def test_a_request_to_stop_ends_the_run_wherever_it_is():
+    asked = []
+
+    def ask(now, step):
+        asked.append(next_step(replace(now, stop_requested=True)))
+
+    steps = play(config(improve=IMPROVING), "baseline promote iterate", watch=ask)
+    assert asked == [EndRun("stopped", "a person asked for it")] * len(steps)
+
+
+def test_a_committed_stage_is_not_done_again():
+    now = state(cycle(0, "collect", "train"))
+    assert next_step(now) == RunStage(0, "evaluate")
+
+
+def test_a_decided_cycle_leads_to_the_next_one():
+    done = cycle(0, "collect", "train", "evaluate", decided=decision(0, "iterate"))
+    assert next_step(state(done)) == RunStage(1, "collect")
+
+
+@given(st.integers(1, 6), st.integers(0, 3), OUTCOMES, st.booleans(), st.booleans())
+def test_whatever_is_decided_a_gate_has_a_baseline_and_the_run_ends(
+    cycles, late, later, improving, skipping
+):
+    outcomes = ["iterate"] * late + ["baseline"] + later
+    outcomes += ["iterate"] * cycles
+    plan = config(budgets=Budgets(cycles=cycles), improve=IMPROVING if improving else ImprovePlan())
+
+    def watch(now, step):
+        if isinstance(step, RunStage) and step.stage in ("gate", "improve"):
+            assert now.blessed() is not None
+        if isinstance(step, Decide):
+            assert ("gate" in now.current.records) == (step.cycle > late)
+
+    skip = ("improve",) if skipping else ()
+    steps = play(plan, " ".join(outcomes), skip=skip, watch=watch)
+    assert steps[-1].state == "finished"
+    assert len(set(steps)) == len(steps)
+    assert max(step.cycle for step in steps[:-1]) < cycles
+
+
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_a_run_has_as_many_cycles_as_it_may(cycles):
+    steps = play(config(budgets=Budgets(cycles=cycles)), "baseline promote")
+    assert sum(isinstance(step, Decide) for step in steps) == cycles
