@@ -37,11 +37,13 @@ def test_a_refusal_in_a_folder_that_was_there_before_keeps_the_folder(tmp_path):
 
 
 def test_a_child_that_crashes_is_reported_with_its_last_words_and_its_log(tmp_path):
-    data = tmp_path / "data"
-    damaged = dataset_record(root=str(data))
-    demos = finished_stage(tmp_path / "demos", ExpertDemos(), damaged)
+    damaged = tmp_path / "data"
+    (damaged / "meta").mkdir(parents=True)
+    (damaged / "meta" / "info.json").write_text("{}")
+    record = dataset_record(root=str(damaged))
+    demos = finished_stage(tmp_path / "demos", ExpertDemos(), record)
     with pytest.raises(LeFleetError) as caught:
         run_in_child(TrainRequest(dataset=str(demos)), tmp_path / "a", silent)
     assert caught.value.exit_code == 1
-    assert "ended with code 1: FileNotFoundError" in caught.value.problem
+    assert "ended with code 1: KeyError" in caught.value.problem
     assert str(tmp_path / "a" / "log.txt") in caught.value.remedy

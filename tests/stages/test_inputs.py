@@ -5,16 +5,11 @@ import json
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.sim.encode import ENVIRONMENT_NAMES, FPS
+from lefleet.sim.encode import FPS
 from lefleet.stages.inputs import require_same_shape, require_simulable
+from lefleet.stages.layout import FEATURES, ROBOT_TYPE
 from lefleet.stages.references import CheckpointReference
 from tests.samples import dataset_record
-
-SHAPES = {
-    "observation.state": [4],
-    "observation.environment_state": [len(ENVIRONMENT_NAMES)],
-    "action": [4],
-}
 
 
 def policy(folder, inputs=None, outputs=None) -> CheckpointReference:
@@ -28,10 +23,15 @@ def policy(folder, inputs=None, outputs=None) -> CheckpointReference:
     return CheckpointReference(str(folder), "digest")
 
 
-def data(folder, fps=FPS, **shapes):
-    features = {key: {"shape": shape} for key, shape in (SHAPES | shapes).items()}
+def data(folder, key="", change=None, **changes):
+    """A dataset of the simulation, with one feature or one entry of its description changed."""
+    features = {name: dict(feature) for name, feature in FEATURES.items()}
+    if key:
+        features.setdefault(key, {"dtype": "float32", "shape": [1], "names": ["a"]})
+        features[key] |= change or {}
+    info = {"fps": FPS, "robot_type": ROBOT_TYPE, "features": features} | changes
     (folder / "meta").mkdir()
-    (folder / "meta" / "info.json").write_text(json.dumps({"fps": fps, "features": features}))
+    (folder / "meta" / "info.json").write_text(json.dumps(info))
     return dataset_record(root=str(folder))
 
 
@@ -63,12 +63,19 @@ def test_data_of_the_simulation_can_be_added_to(tmp_path):
     require_same_shape(data(tmp_path), "demos")
 
 
-def test_data_at_another_rate_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=rf"^demos: .* has 30 fps, the simulation {FPS}\."):
-        require_same_shape(data(tmp_path, fps=30), "demos")
+@pytest.mark.parametrize("changes", [{"fps": 30}, {"robot_type": "so101"}])
+def test_data_of_another_robot_is_refused(tmp_path, changes):
+    with pytest.raises(BadInput, match=f"differs from the simulation in {next(iter(changes))}"):
+        require_same_shape(data(tmp_path, **changes), "demos")
 
 
-@pytest.mark.parametrize("key", SHAPES)
-def test_data_of_another_shape_is_refused_naming_the_feature(tmp_path, key):
-    with pytest.raises(BadInput, match=f"^demos: {key} of "):
-        require_same_shape(data(tmp_path, **{key: [1]}), "demos")
+@pytest.mark.parametrize("key", FEATURES)
+@pytest.mark.parametrize("change", [{"shape": [1]}, {"dtype": "float64"}, {"names": ["a"]}])
+def test_data_of_another_shape_is_refused_naming_the_feature(tmp_path, key, change):
+    with pytest.raises(BadInput, match=f"differs from the simulation in {key}"):
+        require_same_shape(data(tmp_path, key, change), "demos")
+
+
+def test_data_with_a_further_observation_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"observation\.force"):
+        require_same_shape(data(tmp_path, "observation.force"), "demos")

@@ -2,9 +2,11 @@
 
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lefleet.errors import BadInput
 from lefleet.records import EpisodeRecord
 from lefleet.stages.journal import Journal
 from tests.samples import episode
@@ -52,11 +54,14 @@ def test_garbage_after_the_last_line_is_dropped(tmp_path_factory, garbage):
     assert path.read_bytes() == whole
 
 
-def test_nothing_behind_a_damaged_line_is_trusted(tmp_path):
+def test_a_complete_line_that_cannot_be_read_is_an_error_and_nothing_is_lost(tmp_path):
     path = tmp_path / "j"
     first, _, third = write(path, LINES).splitlines(keepends=True)
-    path.write_bytes(first + b"{}\n" + third)
-    assert read(path) == LINES[:1]
+    damaged = first + b"{}\n" + third
+    path.write_bytes(damaged)
+    with pytest.raises(BadInput, match="line 2"):
+        read(path)
+    assert path.read_bytes() == damaged
 
 
 def test_a_line_is_synced_to_disk_when_append_returns(tmp_path, monkeypatch):

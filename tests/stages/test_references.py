@@ -1,5 +1,7 @@
 """What a user may name as a checkpoint or a dataset, and what is said when it is none."""
 
+from pathlib import Path
+
 import pytest
 
 from lefleet.errors import BadInput
@@ -17,6 +19,13 @@ def unfinished_stage(folder, request):
         return folder
 
 
+def with_data(root) -> str:
+    """A folder that looks like a dataset; its path."""
+    (root / "meta").mkdir(parents=True)
+    (root / "meta" / "info.json").write_text("{}")
+    return str(root)
+
+
 def problem_of(find, name) -> str:
     with pytest.raises(BadInput) as caught:
         find(str(name), "field")
@@ -24,9 +33,17 @@ def problem_of(find, name) -> str:
 
 
 def test_a_finished_training_stands_for_its_checkpoint(tmp_path):
-    record = checkpoint_record()
+    inside = Path("training/checkpoints/000100/pretrained_model")
+    record = checkpoint_record(path=str("/elsewhere" / inside))
     folder = finished_stage(tmp_path / "train", TRAIN, record)
-    assert find_checkpoint(str(folder), "init") == (record.path, record.digest)
+    (folder / inside).mkdir(parents=True)
+    (folder / inside / "config.json").write_text("{}")
+    assert find_checkpoint(str(folder), "init") == (str(folder / inside), record.digest)
+
+
+def test_a_training_whose_weights_are_gone_is_bad_input(tmp_path):
+    folder = finished_stage(tmp_path / "train", TRAIN, checkpoint_record())
+    assert "are gone" in problem_of(find_checkpoint, folder)
 
 
 @pytest.mark.parametrize("inside", ["", "pretrained_model", "checkpoints/last/pretrained_model"])
@@ -69,13 +86,28 @@ def test_a_hub_id_that_cannot_be_loaded_is_bad_input_naming_it(monkeypatch, tmp_
 
 def test_a_finished_collection_stands_for_its_data(tmp_path):
     folder = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record())
-    assert find_dataset(str(folder), "dataset") == (dataset_record(), 0)
+    here = with_data(folder / "dataset")
+    assert find_dataset(str(folder), "dataset") == (dataset_record(root=here), 0)
+
+
+def test_data_outside_its_stage_folder_is_found_where_it_was(tmp_path):
+    outside = with_data(tmp_path / "mine")
+    record = dataset_record(root=outside)
+    folder = finished_stage(tmp_path / "select", ExpertDemos(), record)
+    assert find_dataset(str(folder), "dataset") == (record, 0)
+
+
+def test_data_that_is_gone_is_bad_input(tmp_path):
+    folder = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record())
+    assert "is gone" in problem_of(find_dataset, folder)
 
 
 def test_a_finished_mix_stands_for_its_data_and_knows_what_policies_made(tmp_path):
     request = ImproveRequest(checkpoint="c", demos="d")
     folder = finished_stage(tmp_path / "mix", request, mix_record(self_generated=7))
-    assert find_dataset(str(folder), "demos") == (mix_record().dataset, 7)
+    here = with_data(folder / Path(mix_record().dataset.root).name)
+    assert find_dataset(str(folder), "demos").self_generated == 7
+    assert find_dataset(str(folder), "demos").record.root == here
 
 
 def test_data_that_does_not_exist_is_bad_input_naming_the_field(tmp_path):

@@ -69,7 +69,8 @@ def request_(tmp_path) -> TrainRequest:
     data = tmp_path / "data"
     (data / "meta").mkdir(parents=True)
     vector = {"dtype": "float32", "shape": [2], "names": ["x", "y"]}
-    info = {"fps": 80, "features": {"action": vector, "observation.state": vector}}
+    features = {"action": vector, "observation.state": vector}
+    info = {"fps": 80, "total_episodes": 3, "features": features}
     (data / "meta" / "info.json").write_text(json.dumps(info))
     demos = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record(root=str(data)))
     return TrainRequest(dataset=str(demos), steps=40, log_every=10)
@@ -168,3 +169,27 @@ def test_without_the_link_the_newest_of_several_may_be_incomplete(tmp_path):
 def test_without_the_link_a_single_checkpoint_does_not_count(tmp_path, names):
     checkpoints(tmp_path, *names)
     assert not last_checkpoint(tmp_path).exists()
+
+
+@pytest.mark.parametrize(
+    "flag", ["--steps=4", "--output_dir=x", "--dataset.root=/y", "--resume=true"]
+)
+def test_a_flag_that_a_field_stands_for_is_refused_naming_the_field(request_, tmp_path, flag):
+    wrong = TrainRequest(dataset=request_.dataset, extra_args=(flag,))
+    with pytest.raises(BadInput, match="is set by the field"):
+        run_stage(wrong, tmp_path / "train")
+
+
+def test_a_path_that_lerobot_would_misread_is_refused(request_, tmp_path):
+    with pytest.raises(BadInput, match="cannot read the path"):
+        run_stage(request_, tmp_path / "run #1")
+
+
+def test_data_that_changed_between_two_attempts_is_refused(lerobot, request_, tmp_path):
+    lerobot["die"] = "25"
+    with pytest.raises(StageFailed):
+        run_stage(request_, tmp_path / "train")
+    demos = Path(request_.dataset) / "record.json"
+    demos.write_text(demos.read_text().replace("d" * 64, "f" * 64))
+    with pytest.raises(StageFailed, match="dataset: its content has changed"):
+        run_stage(request_, tmp_path / "train")

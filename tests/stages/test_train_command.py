@@ -14,7 +14,12 @@ OUTPUT = Path("/out/training")
 
 
 def start(request: TrainRequest, dataset=DATASET, **changes):
-    how = {"init": "", "policy_type": request.policy_type, "is_state_only": True} | changes
+    how = {
+        "init": "",
+        "policy_type": request.policy_type,
+        "is_state_only": True,
+        "episodes_present": dataset.total_episodes,
+    } | changes
     return start_command(request, dataset, OUTPUT, **how)
 
 

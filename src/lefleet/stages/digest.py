@@ -59,8 +59,8 @@ def dataset_digest(
 ) -> str:
     """sha256 over the content of `episodes`: features, rate, task texts, every value in the data.
 
-    Positions in files, indices and timestamps do not count, so the same episodes merged or copied elsewhere
-    keep their digest. Videos count by file.
+    Positions in files, indices and timestamps do not count, so the same episodes merged or copied
+    elsewhere keep their digest. Videos count by file.
     """
     import pyarrow.parquet as pq
 
