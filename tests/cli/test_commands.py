@@ -47,24 +47,24 @@ from lefleet.records import (
     ],
 )
 def test_a_command_line_becomes_its_request(line, request_):
-    command = parse([*line.split(), "--out", "runs/a"])
+    command = parse([*line.split(), "--out", "runs/a"]).command
     assert command.request == request_
     assert command.out == Path("runs/a")
     assert (command.json, command.debug) == (False, False)
 
 
 def test_output_flags_are_understood():
-    command = parse(["collect", "expert", "--out", "a", "--json", "--debug"])
+    command = parse(["collect", "expert", "--out", "a", "--json", "--debug"]).command
     assert (command.json, command.debug) == (True, True)
 
 
 def test_doctor_has_no_request():
-    assert parse(["doctor", "--offline"]) == Doctor(offline=True)
+    assert parse(["doctor", "--offline"]).command == Doctor(offline=True)
 
 
 def test_what_follows_a_lone_double_dash_goes_to_lerobot_as_it_is():
     ours = ["train", "--dataset", "d", "--out", "a"]
-    command = parse([*ours, "--", "--steps=7", "--x", "--", "y"])
+    command = parse([*ours, "--", "--steps=7", "--x", "--", "y"]).command
     assert command.request.extra_args == ("--steps=7", "--x", "--", "y")
     assert command.request.dataset == "d"
 

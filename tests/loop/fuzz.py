@@ -44,6 +44,8 @@ class Seen(NamedTuple):
 
     pid: int
     parent: int
+    started: int
+    """Clock ticks since the machine started."""
     argv: tuple[str, ...]
 
 
@@ -131,24 +133,18 @@ class Fuzz:
                 self.overlaps.append(f"{folder.name}: {sorted(strangers)}")
 
     def _strangers(self, folder: Path) -> set[int]:
-        """Processes of the stage in `folder` that do not descend from its newest body."""
+        """Processes of the stage in `folder` that are older than its newest body."""
         family = {
             seen.pid: seen
             for pid in processes_marked(STAGE_MARK, str(folder))
             if (seen := _look(pid)) is not None
         }
-        bodies = sorted(pid for pid, seen in family.items() if _kind(seen) == "stage")
-        if not bodies:
-            return set()
-
-        def descends(pid: int) -> bool:
-            while pid in family:
-                if pid == bodies[-1]:
-                    return True
-                pid = family[pid].parent
-            return False
-
-        return {pid for pid in family if not descends(pid)}
+        # A child that has not replaced itself yet looks like the body that forked it.
+        bodies = [
+            seen for seen in family.values() if _kind(seen) == "stage" and seen.parent not in family
+        ]
+        newest = max((body.started for body in bodies), default=0)
+        return {seen.pid for seen in family.values() if seen.started < newest}
 
     def _row(self):
         return self._ledger.run(self.config.name)
@@ -188,5 +184,6 @@ def _look(pid: int) -> Seen | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    parent = int(stat.rpartition(")")[2].split()[1])
-    return Seen(pid, parent, tuple(part.decode() for part in argv)) if argv else None
+    fields = stat.rpartition(")")[2].split()
+    text = tuple(part.decode() for part in argv)
+    return Seen(pid, int(fields[1]), int(fields[19]), text) if argv else None

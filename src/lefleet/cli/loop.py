@@ -80,7 +80,7 @@ def resume_command(command: Resume) -> int:
     happened = resume(ledger, workdir, row)
     _explain(happened, row.id)
     if happened == "finished":
-        return 0
+        return _report(ledger, workdir, row.id, as_json=command.json)
     return _look(ledger, workdir, row.id, as_json=command.json)
 
 

@@ -1,22 +1,15 @@
-"""Typed questions and answers; the only module with SQL in it."""
+"""Typed questions and answers about runs, stages, decisions and events."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Engine, Row, func, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.records import (
-    CheckpointRecord,
-    DatasetRecord,
-    Decision,
-    EpisodeRecord,
-    MixRecord,
-    Record,
-    Request,
-)
+from lefleet.ledger.lineage import checkpoints_of_dataset, insert_artifacts, lineage
+from lefleet.records import Decision, EpisodeRecord, Record, Request
 
 
 class RunRow(NamedTuple):
@@ -185,7 +178,8 @@ class Ledger:
                 .where(schema.attempt.c.id == attempt.id)
                 .values(state="committed", record=msgspec.to_builtins(record), ended_at=time.time())
             )
-            _insert_artifacts(connection, attempt, record, episodes)
+            where = {"run": attempt.run, "cycle": attempt.cycle, "stage": attempt.stage}
+            insert_artifacts(connection, where, record, episodes)
             data = {"cycle": attempt.cycle, "stage": attempt.stage, "attempt": attempt.attempt}
             _event(connection, attempt.run, "stage_committed", data)
 
@@ -243,104 +237,13 @@ class Ledger:
 
     def checkpoints_of_dataset(self, digest: str) -> list[str]:
         """Digests of the checkpoints that were trained on a dataset."""
-        table = schema.checkpoint
         with self._engine.connect() as connection:
-            query = select(table.c.digest).filter_by(dataset_digest=digest).distinct()
-            return list(connection.execute(query).scalars())
+            return checkpoints_of_dataset(connection, digest)
 
     def lineage(self, checkpoint_digest: str) -> dict[str, Any]:
         """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
         with self._engine.connect() as connection:
-            query = select(schema.checkpoint).filter_by(digest=checkpoint_digest)
-            row = connection.execute(query).first()
-            if row is None:
-                return {}
-            judged = select(func.count()).select_from(schema.episode)
-            count = connection.execute(judged.filter_by(checkpoint_digest=checkpoint_digest))
-            return {
-                "checkpoint": checkpoint_digest,
-                "path": row.path,
-                "run": row.run,
-                "cycle": row.cycle,
-                "init": row.init_digest,
-                "datasets": _ancestors(connection, [row.dataset_digest]),
-                "evaluation_episodes": count.scalar(),
-            }
-
-
-def _ancestors(connection: Connection, digests: Iterable[str]) -> list[dict[str, Any]]:
-    """Datasets by digest and all that they were merged from, each once."""
-    found: dict[str, dict[str, Any]] = {}
-    waiting = list(digests)
-    while waiting:
-        digest = waiting.pop(0)
-        row = connection.execute(select(schema.dataset).filter_by(digest=digest)).first()
-        if row is None or digest in found:
-            continue
-        found[digest] = {
-            "digest": digest,
-            "root": row.root,
-            "episodes": row.episodes,
-            "run": row.run,
-            "cycle": row.cycle,
-            "stage": row.stage,
-        }
-        waiting += row.parents
-    return list(found.values())
-
-
-def _insert_artifacts(
-    connection: Connection,
-    attempt: AttemptRow,
-    record: Record,
-    episodes: Sequence[EpisodeRecord],
-) -> None:
-    where = {"run": attempt.run, "cycle": attempt.cycle}
-    digests = {}
-    match record:
-        case DatasetRecord():
-            _insert_dataset(connection, attempt, record)
-        case MixRecord():
-            _insert_dataset(connection, attempt, record.dataset)
-        case CheckpointRecord():
-            connection.execute(
-                insert(schema.checkpoint).values(
-                    **where,
-                    digest=record.digest,
-                    path=record.path,
-                    dataset_digest=record.contract.dataset_digest,
-                    init_digest=record.init_digest,
-                )
-            )
-        case _:
-            digests["candidate"] = record.candidate.digest
-            if record.baseline is not None:
-                digests["baseline"] = record.baseline.digest
-    if episodes:
-        rows = [
-            {
-                **where,
-                "stage": attempt.stage,
-                "checkpoint_digest": digests[episode.policy],
-                **msgspec.to_builtins(episode),
-            }
-            for episode in episodes
-        ]
-        connection.execute(insert(schema.episode), rows)
-
-
-def _insert_dataset(connection: Connection, attempt: AttemptRow, record: DatasetRecord) -> None:
-    connection.execute(
-        insert(schema.dataset).values(
-            run=attempt.run,
-            cycle=attempt.cycle,
-            stage=attempt.stage,
-            digest=record.digest,
-            root=record.root,
-            episodes=list(record.episodes),
-            parents=list(record.parents),
-        )
-    )
+            return lineage(connection, checkpoint_digest)
 
 
 def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> None:

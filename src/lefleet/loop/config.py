@@ -44,7 +44,10 @@ def _merge(raw: dict[str, Any], override: str) -> None:
         raw = raw.setdefault(name, {})
         if not isinstance(raw, dict):
             raise BadInput(f"{key}: {name} has no fields.")
-    raw[last] = yaml.safe_load(value)
+    try:
+        raw[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{key}: {value!r} is not a YAML value.") from error
 
 
 def _check(config: RunConfig) -> None:

@@ -1,0 +1,117 @@
+"""Which data made which checkpoint, and what judged it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, func, insert, select
+
+from lefleet.ledger import schema
+from lefleet.records import (
+    CheckpointRecord,
+    DatasetRecord,
+    EpisodeRecord,
+    EvaluationRecord,
+    MixRecord,
+    Record,
+)
+
+
+def insert_artifacts(
+    connection: Connection,
+    where: dict[str, Any],
+    record: Record,
+    episodes: Sequence[EpisodeRecord],
+) -> None:
+    """What a committed stage brought; `where` is its run, cycle and stage."""
+    digests = {}
+    match record:
+        case DatasetRecord():
+            _insert_dataset(connection, where, record)
+        case MixRecord():
+            _insert_dataset(connection, where, record.dataset)
+        case CheckpointRecord():
+            connection.execute(
+                insert(schema.checkpoint).values(
+                    run=where["run"],
+                    cycle=where["cycle"],
+                    digest=record.digest,
+                    path=record.path,
+                    dataset_digest=record.contract.dataset_digest,
+                    init_digest=record.init_digest,
+                )
+            )
+        case EvaluationRecord():
+            digests["candidate"] = record.candidate.digest
+            if record.baseline is not None:
+                digests["baseline"] = record.baseline.digest
+    if episodes:
+        columns = schema.episode.columns.keys()
+        rows = [
+            {
+                **where,
+                "checkpoint_digest": digests[episode.policy],
+                **{k: v for k, v in msgspec.to_builtins(episode).items() if k in columns},
+            }
+            for episode in episodes
+        ]
+        connection.execute(insert(schema.episode), rows)
+
+
+def _insert_dataset(connection: Connection, where: dict[str, Any], record: DatasetRecord) -> None:
+    connection.execute(
+        insert(schema.dataset).values(
+            **where,
+            digest=record.digest,
+            root=record.root,
+            episodes=list(record.episodes),
+            parents=list(record.parents),
+        )
+    )
+
+
+def checkpoints_of_dataset(connection: Connection, digest: str) -> list[str]:
+    """Digests of the checkpoints that were trained on a dataset."""
+    table = schema.checkpoint
+    query = select(table.c.digest).filter_by(dataset_digest=digest).distinct()
+    return list(connection.execute(query).scalars())
+
+
+def lineage(connection: Connection, digest: str) -> dict[str, Any]:
+    """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
+    row = connection.execute(select(schema.checkpoint).filter_by(digest=digest)).first()
+    if row is None:
+        return {}
+    judged = select(func.count()).select_from(schema.episode)
+    return {
+        "checkpoint": digest,
+        "path": row.path,
+        "run": row.run,
+        "cycle": row.cycle,
+        "init": row.init_digest,
+        "datasets": _ancestors(connection, [row.dataset_digest]),
+        "evaluation_episodes": connection.execute(
+            judged.filter_by(checkpoint_digest=digest)
+        ).scalar(),
+    }
+
+
+def _ancestors(connection: Connection, digests: Iterable[str]) -> list[dict[str, Any]]:
+    """Datasets by digest and all that they were merged from, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting = list(digests)
+    while waiting:
+        digest = waiting.pop(0)
+        row = connection.execute(select(schema.dataset).filter_by(digest=digest)).first()
+        if row is None or digest in found:
+            continue
+        found[digest] = {
+            "digest": digest,
+            "root": row.root,
+            "episodes": row.episodes,
+            "run": row.run,
+            "cycle": row.cycle,
+            "stage": row.stage,
+        }
+        waiting += row.parents
+    return list(found.values())

@@ -1,0 +1,155 @@
+"""run, resume, stop and status: what scripts read, and what is refused."""
+
+import json
+import sys
+
+import pytest
+
+from lefleet.cli import main
+from lefleet.cli.commands import Demo, Run, parse
+from lefleet.ledger import open_ledger
+from tests.ledger.ledgers import REQUEST
+from tests.loop.states import config, decision, record
+
+CYCLE = {"index", "decision", "success_rate", "interval", "episodes", "checkpoint_digest"}
+
+
+@pytest.fixture
+def lefleet(monkeypatch, capsys, tmp_path):
+    """Runs the command in tmp_path; returns its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lefleet", *arguments])
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """A ledger with a finished run of one decided and one begun cycle, and an empty one."""
+    import msgspec
+
+    ledger = open_ledger(tmp_path / "runs")
+    ledger.create_run("a", msgspec.to_builtins(config(name="a")))
+    for cycle, stage in ((0, "collect"), (0, "train"), (0, "evaluate"), (1, "collect")):
+        attempt = ledger.start_attempt("a", cycle, stage, REQUEST)
+        ledger.commit_stage(attempt, record(cycle, stage))
+    ledger.record_decision("a", decision(0, "baseline", "c0"))
+    ledger.set_run_state("a", "finished", "done")
+    ledger.create_run("b", msgspec.to_builtins(config(name="b")))
+    ledger.set_run_state("b", "stopped", "a person asked for it")
+    yield ledger
+    ledger.close()
+
+
+def test_an_empty_workdir_has_no_runs(lefleet):
+    code, out, _ = lefleet("status", "--json")
+    assert (code, json.loads(out)) == (0, {"runs": []})
+
+
+def test_status_shows_every_run_oldest_first(lefleet, two_runs):
+    code, out, _ = lefleet("status", "--json")
+    first, second = json.loads(out)["runs"]
+    assert code == 0
+    assert (first["id"], first["state"], first["blessed"]) == ("a", "finished", "c0")
+    assert (second["id"], second["cycles"], second["blessed"]) == ("b", [], None)
+
+
+def test_a_cycle_has_its_rate_and_decision(lefleet, two_runs):
+    _, out, _ = lefleet("status", "a", "--json")
+    done, begun = json.loads(out)["runs"][0]["cycles"]
+    assert {name: done[name] for name in CYCLE} == {
+        "index": 0,
+        "decision": "baseline",
+        "success_rate": 0.5,
+        "interval": [0.0, 1.0],
+        "episodes": 4,
+        "checkpoint_digest": "c0",
+    }
+    assert {name: begun[name] for name in CYCLE} == dict.fromkeys(CYCLE) | {"index": 1}
+
+
+def test_without_json_a_person_reads_the_runs(lefleet, two_runs):
+    code, out, _ = lefleet("status")
+    assert code == 0
+    assert "a: finished (done)" in out
+    assert "baseline" in out
+
+
+@pytest.mark.parametrize("command", ["resume", "stop", "status"])
+def test_an_unknown_run_exits_2_and_the_runs_there_are_are_named(lefleet, two_runs, command):
+    code, out, err = lefleet(command, "c")
+    assert (code, out) == (2, "")
+    assert err == "lefleet: run: there is no run called c. Runs here: a, b.\n"
+
+
+def test_resume_wants_a_name_or_all(lefleet, two_runs):
+    code, _, err = lefleet("resume")
+    assert code == 2
+    assert "--all" in err
+
+
+def test_a_finished_run_is_not_resumed(lefleet, two_runs):
+    code, _, err = lefleet("resume", "a")
+    assert code == 0
+    assert "finished" in err
+    assert two_runs.run("a").state == "finished"
+
+
+def test_stopping_a_run_that_is_not_running_changes_nothing(lefleet, two_runs):
+    code, _, err = lefleet("stop", "b")
+    assert code == 0
+    assert "b is not running: it is stopped." in err
+    assert not two_runs.run("b").stop_requested
+
+
+def test_a_running_run_without_a_controller_is_stopped(lefleet, two_runs):
+    two_runs.resume_run("b")
+    code, _, _ = lefleet("stop", "b")
+    assert code == 0
+    assert two_runs.run("b").state == "stopped"
+
+
+def test_a_missing_config_exits_2_and_leaves_no_workdir(lefleet, tmp_path):
+    code, _, err = lefleet("run", "--config", "none.yaml")
+    assert code == 2
+    assert err.startswith("lefleet: config: none.yaml cannot be read")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_override_of_an_unknown_field_exits_2(lefleet):
+    code, _, err = lefleet("demo", "--plan", "--budgets.cycels=1")
+    assert code == 2
+    assert "cycels" in err
+
+
+def test_a_plan_shows_overrides_and_writes_nothing(lefleet, tmp_path):
+    code, out, _ = lefleet("demo", "--plan", "--budgets.cycles=1")
+    assert code == 0
+    assert "at most 1 cycles" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overrides_of_run_are_kept_apart_from_its_own_flags():
+    command, overrides = parse(["run", "--config=a.yaml", "--a.b=c", "--json", "--name=x"])
+    assert isinstance(command, Run)
+    assert (str(command.config), command.json) == ("a.yaml", True)
+    assert overrides == ("--a.b=c", "--name=x")
+
+
+def test_demo_takes_overrides_too():
+    command, overrides = parse(["demo", "--plan", "--seed=3"])
+    assert (command, overrides) == (Demo(plan=True), ("--seed=3",))
+
+
+@pytest.mark.parametrize("command", ["resume a", "stop a", "status", "doctor"])
+def test_other_commands_take_no_overrides(lefleet, command):
+    code, _, err = lefleet(*command.split(), "--a.b=c")
+    assert code == 2
+    assert "a.b" in err

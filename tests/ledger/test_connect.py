@@ -1,0 +1,97 @@
+"""A ledger is created, brought up to date, or refused."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from lefleet.errors import BadInput, LeFleetError
+from lefleet.ledger import open_ledger, schema
+from tests.ledger.ledgers import execute, old_ledger
+
+
+def test_a_new_ledger_has_no_runs(tmp_path):
+    assert open_ledger(tmp_path / "a" / "b").runs() == []
+
+
+def test_a_ledger_opened_again_keeps_its_runs(tmp_path):
+    open_ledger(tmp_path).create_run("r", {})
+    assert [row.id for row in open_ledger(tmp_path).runs()] == ["r"]
+
+
+def test_several_processes_that_create_it_at_once_make_one_good_ledger(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from lefleet.ledger import open_ledger; "
+        "sys.stdin.read(); "
+        "open_ledger(Path(sys.argv[1])).create_run(sys.argv[2], {})"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    children = [
+        subprocess.Popen([*argv, name], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for name in ("a", "b", "c")
+    ]
+    for child in children:
+        child.stdin.close()
+    assert [(child.wait(), child.stderr.read()) for child in children] == [(0, b"")] * 3
+    for child in children:
+        child.stderr.close()
+    assert sorted(row.id for row in open_ledger(tmp_path).runs()) == ["a", "b", "c"]
+    assert execute(tmp_path / "ledger.db", "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_migrations_lead_to_the_schema(tmp_path):
+    open_ledger(tmp_path).close()
+    with create_engine(f"sqlite:///{tmp_path / 'ledger.db'}").connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+
+
+@pytest.mark.parametrize("revision", ["0001"])
+def test_an_older_ledger_opens_and_keeps_its_rows(tmp_path, revision):
+    old_ledger(tmp_path, revision)
+    ledger = open_ledger(tmp_path)
+    (row,) = ledger.runs()
+    assert (row.id, row.state, row.config) == ("old", "stopped", {"name": "old"})
+    assert (row.reason, row.stop_requested, row.created_at, row.resumed_at) == ("", False, 5.0, 6.0)
+    assert ledger.create_run("new", {})
+
+
+def test_a_ledger_of_a_newer_lefleet_is_refused(tmp_path):
+    open_ledger(tmp_path).close()
+    path = tmp_path / "ledger.db"
+    execute(path, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(BadInput, match="newer") as caught:
+        open_ledger(tmp_path)
+    assert str(path) in caught.value.problem
+    assert "9999" in caught.value.problem
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    (tmp_path / "ledger.db").write_text("my shopping list, rather long for a header\n" * 50)
+    with pytest.raises(BadInput, match="is not a ledger") as caught:
+        open_ledger(tmp_path)
+    assert str(tmp_path / "ledger.db") in caught.value.problem
+    assert (tmp_path / "ledger.db").read_text().startswith("my shopping list")
+
+
+def test_a_ledger_that_cannot_be_opened_is_a_clear_error(tmp_path):
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(LeFleetError, match="cannot be used") as caught:
+        open_ledger(tmp_path)
+    assert caught.value.remedy
+
+
+def test_a_workdir_that_is_a_file_is_a_clear_error(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(LeFleetError, match="cannot be used"):
+        open_ledger(tmp_path / "runs")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_workdir_that_may_not_be_written_is_a_clear_error(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(LeFleetError, match="Permission denied"):
+        open_ledger(tmp_path)

@@ -1,0 +1,129 @@
+"""A config file, overrides on top of it, and what is wrong with them."""
+
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.loop.config import load_config
+from lefleet.records import DatasetSource, ExpertGrowth
+
+GOOD = """
+name: mine
+tasks: [push, reach]
+collect: {source: expert, episodes_per_task: [2, 4]}
+ladder: [{name: small, steps: 10}]
+budgets: {cycles: 2}
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def run(*overrides: str, text: str = GOOD):
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        return load_config(path, overrides)
+
+    return run
+
+
+def test_a_good_file_is_a_config(load):
+    config = load()
+    assert (config.name, config.tasks, config.budgets.cycles) == ("mine", ("push", "reach"), 2)
+    assert config.collect == ExpertGrowth(episodes_per_task=(2, 4))
+    assert [rung.steps for rung in config.ladder] == [10]
+
+
+@pytest.mark.parametrize("name", ["demo", "metaworld_mt10"])
+def test_the_configs_in_the_repository_are_good(name, pytestconfig):
+    load_config(pytestconfig.rootpath / "configs" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("override", "read"),
+    [
+        ("--name=other", lambda config: config.name == "other"),
+        ("--budgets.cycles=5", lambda config: config.budgets.cycles == 5),
+        ("--budgets.wall_hours=0.5", lambda config: config.budgets.wall_hours == 0.5),
+        ("--tasks=[push]", lambda config: config.tasks == ("push",)),
+        ("--continue_training=false", lambda config: not config.continue_training),
+        (
+            "--collect.episodes_per_task=[1, 3]",
+            lambda config: config.collect.episodes_per_task == (1, 3),
+        ),
+        (
+            "--collect={source: dataset, repo_id: a/b}",
+            lambda config: config.collect == DatasetSource(repo_id="a/b"),
+        ),
+        ("--gate.alpha=0.01", lambda config: config.gate.alpha == 0.01),
+        ("--ladder=[{name: x=y}]", lambda config: config.ladder[0].name == "x=y"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_override_replaces_one_field(load, override, read):
+    assert read(load(override))
+
+
+def test_the_last_override_of_a_field_counts(load):
+    assert load("--seed=1", "--seed=2").seed == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("--cycles=3", "cycles"),
+        ("--budgets.cycels=3", "cycels"),
+        ("--budgets.cycles=many", "budgets.cycles"),
+        ("--budgets.cycles=0", "budgets.cycles"),
+        ("--gate.alpha=1", "gate.alpha"),
+        ("--ladder=[]", "ladder"),
+        ("--ladder.0.steps=5", "ladder"),
+        ("--name.first=x", "name"),
+        ("--collect.source=magic", "source"),
+        ("--collect.episodes_per_task=[3, 3]", "collect.episodes_per_task"),
+        ("--collect.episodes_per_task=[5, 2]", "collect.episodes_per_task"),
+        ("--collect.episodes_per_task=[]", "collect.episodes_per_task"),
+        ("--name=", "name"),
+        ("--name=a/b", "name"),
+        ("--name=a b", "name"),
+        ("--name=..", "name"),
+        ("--tasks=[pussh]", "push"),
+        ("--seed=100", "seed"),
+        ("--budgets.cycles=101", "budgets.cycles"),
+        ("seed=1", "--key=value"),
+        ("--seed", "--key=value"),
+        ("--tasks=[push", "tasks"),
+    ],
+)
+def test_a_mistake_is_bad_input_and_named(load, override, named):
+    with pytest.raises(BadInput) as caught:
+        load(override)
+    assert named in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_an_existing_dataset_is_not_improved(load):
+    with pytest.raises(BadInput, match=r"improve\.method"):
+        load("--collect={source: dataset, repo_id: a/b}", "--improve.method=correct")
+
+
+def test_tasks_of_another_environment_are_not_looked_up(load):
+    assert load("--evaluate.env={type: pusht}", "--tasks=[anything]").tasks == ("anything",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: [", "is not YAML"),
+        ("", "must hold fields"),
+        ("[1, 2]", "must hold fields"),
+        ("name: x", "ladder"),
+    ],
+)
+def test_a_file_that_is_no_config_is_named(load, tmp_path, text, words):
+    with pytest.raises(BadInput, match=words) as caught:
+        load(text=text)
+    assert str(tmp_path / "config.yaml") in caught.value.problem
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"none\.yaml cannot be read"):
+        load_config(tmp_path / "none.yaml")

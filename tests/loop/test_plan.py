@@ -1,0 +1,63 @@
+"""What a run would do, without doing anything."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from lefleet.loop.config import load_config
+from lefleet.loop.plan import plan_lines
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.fixture(params=["demo", "metaworld_mt10"])
+def planned(request, tmp_path):
+    """A config and its plan."""
+    config = load_config(CONFIGS / f"{request.param}.yaml")
+    return config, list(plan_lines(config, tmp_path / "r")), tmp_path
+
+
+def commands(lines: list[str], *begin: str) -> list[list[str]]:
+    """The commands in a plan that begin so."""
+    found = [shlex.split(line) for line in lines]
+    return [argv for argv in found if tuple(argv[: len(begin)]) == begin]
+
+
+def test_nothing_is_written(planned):
+    assert list(planned[2].iterdir()) == []
+
+
+def test_every_cycle_trains_with_the_exact_flags(planned):
+    config, lines, folder = planned
+    trainings = commands(lines, sys.executable, "-m", "lefleet.compat.train")
+    assert len(trainings) == config.budgets.cycles
+    for number, argv in enumerate(trainings):
+        assert f"--steps={config.ladder[0].steps}" in argv
+        assert "--policy.type=act" in argv
+        assert f"--seed={number}" in argv
+        assert f"--output_dir={folder}/r/cycle_{number}/train/training" in argv
+
+
+def test_every_stage_can_be_started_by_hand(planned):
+    config, lines, folder = planned
+    execs = [argv[-1] for argv in commands(lines, "lefleet", "stage", "exec")]
+    assert execs == [
+        f"{folder}/r/cycle_{number}/{stage}"
+        for number in range(config.budgets.cycles)
+        for stage in ("collect", "train", "evaluate")
+    ]
+
+
+def test_the_first_cycle_has_no_gate(planned):
+    config, lines, _ = planned
+    gates = [line for line in lines if line.startswith("  gate:")]
+    assert len(gates) == config.budgets.cycles - 1
+
+
+def test_improving_is_planned_where_the_config_asks_for_it(planned):
+    config, lines, _ = planned
+    improvements = [line for line in lines if line.startswith("  improve:")]
+    expected = 0 if config.improve.method == "none" else config.budgets.cycles - 1
+    assert len(improvements) == expected
