@@ -11,8 +11,8 @@ test chaos: export HF_HUB_OFFLINE = 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/.ready ## see it work
-	scripts/demo
+demo: .venv/.ready ## see it work: three cycles in minutes
+	$(bin)/lefleet demo
 
 test: check ## the checks, then the tests
 	$(bin)/python -m pytest -n 2 --dist loadgroup

@@ -19,7 +19,14 @@ from lefleet.ledger import Ledger, RunRow, open_ledger
 from lefleet.loop.config import load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.plan import plan_lines
-from lefleet.loop.runs import CONTROLLER_LOG, begin, find, is_controlled, resume
+from lefleet.loop.runs import (
+    CONTROLLER_LOG,
+    begin,
+    end_processes,
+    find,
+    is_controlled,
+    resume,
+)
 from lefleet.loop.status import run_status
 from lefleet.loop.summary import PLOT
 
@@ -95,6 +102,7 @@ def stop_command(command: Stop) -> int:
     ledger.request_stop(row.id)
     while _is_running(ledger, row.id):
         if not is_controlled(workdir / row.id):
+            end_processes(workdir / row.id)
             ledger.set_run_state(row.id, "stopped", "a person asked for it")
         time.sleep(0.2)
     print(f"{row.id} has stopped. Go on with: lefleet resume {row.id}", file=sys.stderr)

@@ -4,7 +4,7 @@ import fcntl
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from lefleet.errors import BadInput, LeFleetError
@@ -41,7 +41,7 @@ def open_ledger(workdir: Path) -> Ledger:
 
 
 def _engine(path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30.0})
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": 30.0})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: Any) -> None:

@@ -59,14 +59,13 @@ def insert_artifacts(
 
 
 def _insert_dataset(connection: Connection, where: dict[str, Any], record: DatasetRecord) -> None:
+    """A dataset, and the part of it that the stage brought where the rest was there before."""
+    rows = [(record.digest, record.root, list(record.episodes), list(record.parents))]
+    if (added := record.added) is not None:
+        rows.append((added.digest, added.root, list(range(added.episodes)), []))
+    names = ("digest", "root", "episodes", "parents")
     connection.execute(
-        insert(schema.dataset).values(
-            **where,
-            digest=record.digest,
-            root=record.root,
-            episodes=list(record.episodes),
-            parents=list(record.parents),
-        )
+        insert(schema.dataset), [where | dict(zip(names, row, strict=True)) for row in rows]
     )
 
 

@@ -41,6 +41,7 @@ class AttemptRow(NamedTuple):
     error: str
     started_at: float
     ended_at: float | None
+    """None while it runs, and where nobody saw its end."""
 
 
 class EventRow(NamedTuple):
@@ -139,7 +140,7 @@ class Ledger:
             connection.execute(
                 update(table)
                 .where(*mine, table.c.state == "running")
-                .values(state="gone", error="nobody was there to see its end", ended_at=time.time())
+                .values(state="gone", error="nobody was there to see its end")
             )
             last = connection.execute(select(func.max(table.c.attempt)).where(*mine)).scalar() or 0
             values = {

@@ -9,10 +9,11 @@ import yaml
 
 from lefleet.errors import BadInput
 from lefleet.loop.requests import demonstrations
-from lefleet.loop.seeds import first_seed
+from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
 from lefleet.records import ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.border import as_bad_input
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.collect import max_attempts
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -67,8 +68,20 @@ def _check(config: RunConfig) -> None:
         schedule = (0, *config.collect.episodes_per_task)
         if sorted(set(schedule)) != list(schedule) or sorted(set(counts)) != counts:
             raise BadInput("collect.episodes_per_task: the numbers must grow.")
+        if max_attempts(schedule[-1]) > PER_CYCLE:
+            raise BadInput(
+                f"collect.episodes_per_task: there are only {PER_CYCLE} seeds for a cycle.",
+                "Ask for fewer.",
+            )
     elif config.improve.method != "none":
         raise BadInput(
             "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
         )
     first_seed(SeedBlock.GATE, config.seed, config.budgets.cycles - 1)
+    for name, count, room in (
+        ("gate.pairs_per_task", config.gate.pairs_per_task, PER_CYCLE),
+        ("improve.episodes_per_task", 5 * config.improve.episodes_per_task, PER_CYCLE),
+        ("evaluate.episodes_per_task", config.evaluate.episodes_per_task, PER_RUN),
+    ):
+        if count > room:
+            raise BadInput(f"{name}: there are only {room} seeds for it.", "Ask for fewer.")

@@ -23,6 +23,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.journal import Journal
 
 LOCK = ".controller.lock"
+_TRIES = 20
 MAX_GONE = 50
 """Attempts at one stage whose process was killed from outside before the run gives up."""
 
@@ -50,9 +51,8 @@ class Controller:
         """Until the run has ended; the exit code says how."""
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _take(lock):
+            os.close(lock)
             return 0
         try:
             with EventJournal(self._ledger, self._run, self._folder) as events:
@@ -82,7 +82,8 @@ class Controller:
     def _stage(self, state: RunState, cycle: int, stage: str) -> EndRun | None:
         request = make_request(state, self._folder, cycle, stage)
         used = spent(state, self._wall_s())
-        tasks = len(resolve_tasks(self._config.tasks))
+        is_ours = not self._config.evaluate.env
+        tasks = len(resolve_tasks(self._config.tasks) if is_ours else self._config.tasks)
         budgets = self._config.budgets
         if limit := reached(budgets, used) or would_exceed(budgets, used, request, tasks):
             return EndRun("finished", limit)
@@ -155,3 +156,19 @@ class Controller:
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at
+
+
+def _take(lock: int) -> bool:
+    """Take the lock; False when another controller has it.
+
+    Somebody who only looks whether there is a controller holds it for an instant, so one refusal
+    is not enough.
+    """
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False

@@ -9,6 +9,7 @@ import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
+from lefleet.loop.attempt import cancel
 from lefleet.loop.controller import LOCK
 from lefleet.process import launch
 from lefleet.records import RunConfig
@@ -21,6 +22,9 @@ def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
 
     Returns what happened: created, attached or resumed.
     """
+    folder = workdir / config.name
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
     if ledger.create_run(config.name, msgspec.to_builtins(config)):
         start_controller(workdir, config.name)
         return "created"
@@ -77,6 +81,12 @@ def is_controlled(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def end_processes(folder: Path) -> None:
+    """End every stage process of the run in `folder`, where no controller does it."""
+    for stage in folder.glob("cycle_*/*"):
+        cancel(stage)
 
 
 def _difference(theirs: RunConfig, mine: RunConfig) -> str:

@@ -8,6 +8,7 @@ structs. Imports msgspec and `errors`, nothing else; every other folder may impo
 from lefleet.records.border import decode, encode, validated
 from lefleet.records.checkpoint import CheckpointRecord, Contract, LossPoint
 from lefleet.records.collect import (
+    AddedData,
     CollectRequest,
     Corrections,
     DatasetRecord,
@@ -43,6 +44,7 @@ Request = CollectRequest | TrainRequest | EvaluateRequest | ImproveRequest
 Record = DatasetRecord | CheckpointRecord | EvaluationRecord | MixRecord
 
 __all__ = [
+    "AddedData",
     "Budgets",
     "CheckpointRecord",
     "CollectRequest",

@@ -84,6 +84,14 @@ class Tally(Strict, frozen=True, kw_only=True):
     attempted: int
 
 
+class AddedData(Strict, frozen=True, kw_only=True):
+    """The part of a merged dataset that this stage brought."""
+
+    digest: str
+    root: str
+    episodes: int
+
+
 class DatasetRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="dataset_record"):
     """Exactly which data: enough to train on it again and to find it from a checkpoint."""
 
@@ -106,3 +114,5 @@ class DatasetRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="da
     """Digests of the checkpoint or the datasets that this one came from."""
     total_episodes: int
     """Episodes in the folder, of which `episodes` are used."""
+    added: AddedData | None = None
+    """What was put to the datasets that were there before."""

@@ -4,6 +4,7 @@ import math
 
 from lefleet.errors import StageFailed
 from lefleet.records import (
+    AddedData,
     CollectRequest,
     Corrections,
     DatasetRecord,
@@ -32,12 +33,17 @@ def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> 
             return select(request)
 
 
+def max_attempts(goal: int) -> int:
+    """Attempts per task before the expert counts as unable."""
+    return 4 * goal + 10
+
+
 def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
     goal = request.episodes_per_task
     wanted = Wanted(
         tasks=resolve_tasks(request.tasks),
         goal=goal,
-        max_attempts=4 * goal + 10,
+        max_attempts=max_attempts(goal),
         block=math.ceil(goal / 5) + 1,
         first_seed=request.seed,
         behaviour=Demonstrate(noise=request.noise),
@@ -87,6 +93,7 @@ def _add(added: DatasetRecord, to: tuple[str, ...], stage: StageFolder) -> Datas
         source="mix",
         tallies=added.tallies,
         parents=(part.digest for part in parts),
+        added=AddedData(digest=added.digest, root=added.root, episodes=len(added.episodes)),
     )
 
 

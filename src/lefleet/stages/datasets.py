@@ -16,7 +16,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
 from lefleet.errors import BadInput, StageFailed
-from lefleet.records import DatasetRecord, Tally
+from lefleet.records import AddedData, DatasetRecord, Tally
 from lefleet.rollouts import Finished
 from lefleet.sim.encode import FPS
 from lefleet.stages.coverage import task_text
@@ -74,6 +74,7 @@ def describe_dataset(
     source: str,
     tallies: Mapping[str, Tally] | None = None,
     parents: Iterable[str] = (),
+    added: AddedData | None = None,
 ) -> DatasetRecord:
     """The record of `episodes` of a dataset whose files are on disk."""
     used = tuple(episodes)
@@ -103,6 +104,7 @@ def describe_dataset(
         tallies=dict(tallies or {}),
         parents=tuple(parents),
         total_episodes=int(metadata.total_episodes),
+        added=added,
     )
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from lefleet.records import ImproveRequest, MixRecord
+from lefleet.records import AddedData, ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import gather, rolled_out
@@ -46,6 +46,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
             range(mixed.total_episodes),
             source="mix",
             parents=(demos.digest, added.digest),
+            added=AddedData(digest=added.digest, root=added.root, episodes=len(taken)),
         )
     return MixRecord(
         dataset=dataset,
