@@ -48,8 +48,8 @@ PUBLIC = {
     lefleet: """BadInput CheckpointRecord Contract Corrections DatasetRecord EpisodeRecord
         EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError
         MixRecord StageFailed TrainRequest run_stage""",
-    lefleet.records: """Budgets CheckpointRecord CollectRequest Contract Corrections DatasetRecord
-        DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest
+    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest Contract Corrections
+        DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest
         EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateEvidence GatePlan ImprovePlan
         ImproveRequest LossPoint MixRecord PairCounts PolicyResult Rate Record Request RunConfig
         Rung SeedBlock Tally TrainRequest decode encode validated""",

@@ -1,5 +1,6 @@
 """demo, run, resume, stop, status: commands about whole runs."""
 
+import shutil
 import sys
 import time
 import traceback
@@ -30,6 +31,7 @@ from lefleet.loop.runs import (
 from lefleet.loop.status import run_status
 from lefleet.loop.summary import PLOT
 
+_ALMOST_NOTHING = 2**20
 DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 
 
@@ -148,12 +150,19 @@ def _look(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
         return 0
     if state == "gone":
         log = workdir / run / CONTROLLER_LOG
-        words = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
         raise StageFailed(
-            f"The controller of {run} is gone: {' '.join(words) or 'it was killed'}",
+            f"The controller of {run} is gone: {_last_words(log)}",
             f"(log: {log}). Go on with: lefleet resume {run}",
         )
     return _report(ledger, workdir, run, as_json=as_json)
+
+
+def _last_words(log: Path) -> str:
+    """Why a controller ended; on a full disk it could not even write that down."""
+    if shutil.disk_usage(log.parent).free < _ALMOST_NOTHING:
+        return "the disk is full (No space left on device)"
+    words = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
+    return words[0] if words else "it was killed"
 
 
 def _report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:

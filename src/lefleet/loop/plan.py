@@ -76,7 +76,8 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
                 episodes_present=0,
             ).argv
         case EvaluateRequest() if request.env:
-            yield eval_command(request, request.checkpoint, folder / "candidate")
+            weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
+            yield eval_command(request, str(weights), folder / "candidate")
         case EvaluateRequest() | ExpertDemos():
             device = request.device if isinstance(request, EvaluateRequest) else "cpu"
             yield (sys.executable, "-m", "lefleet.rollouts.worker", device)

@@ -1,0 +1,154 @@
+"""Whole runs as a user has them: real commands, real processes, real signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from lefleet.ledger import open_ledger
+from lefleet.loop.runs import is_controlled
+from lefleet.process import processes_marked
+from lefleet.stages.child import STAGE_MARK
+from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
+
+pytestmark = pytest.mark.xdist_group("loop")
+
+
+def config_file(folder: Path, **changes) -> Path:
+    raw = json.loads(msgspec.json.encode(tiny_config("tiny")))
+    raw["ladder"][0] |= {"num_workers": 0} | changes.pop("rung", {})
+    path = folder / "tiny.yaml"
+    path.write_text(yaml.safe_dump(raw | changes))
+    return path
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "lefleet", *map(str, arguments)]
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(*arguments), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command(*arguments), text=True, capture_output=True, check=False)
+
+
+def wait_for(condition, what: str, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited too long for {what}"
+        time.sleep(0.05)
+
+
+def controllers(workdir: Path) -> list[int]:
+    return [
+        one.pid for one in _processes() if one.argv[3:6] == ("controller", "exec", str(workdir))
+    ]
+
+
+def stage_processes(workdir: Path) -> list[int]:
+    return [
+        pid
+        for folder in workdir.glob("tiny/cycle_*/*")
+        for pid in processes_marked(STAGE_MARK, str(folder))
+    ]
+
+
+def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):
+    workdir, config = tmp_path / "runs", config_file(tmp_path)
+    first = start("run", "-c", config, "--workdir", workdir)
+    wait_for(lambda: stage_processes(workdir), "the first stage")
+    second = start("run", "-c", config, "--workdir", workdir)
+    (controller,) = controllers(workdir)
+    os.kill(controller, signal.SIGSTOP)
+    collected = workdir / "tiny" / "cycle_0" / "collect" / "record.json"
+    wait_for(collected.exists, "a stage that needs no controller")
+    os.kill(controller, signal.SIGCONT)
+    said, also_said = first.communicate()[0], second.communicate()[0]
+    assert (first.returncode, second.returncode) == (0, 0), said + also_said
+    assert "has begun" in said
+    assert "another look" in also_said
+    assert "cycle 0: evaluate done" in said
+    wait_for(lambda: not is_controlled(workdir / "tiny"), "the controller's end")
+    ledger = open_ledger(workdir)
+    attempts = ledger.attempts("tiny")
+    assert [(one.stage, one.attempt, one.state) for one in attempts] == [
+        ("collect", 1, "committed"),
+        ("train", 1, "committed"),
+        ("evaluate", 1, "committed"),
+    ]
+    assert_journal_equals_table(ledger, "tiny", workdir / "tiny")
+    (status,) = json.loads(run("status", "--json", "--workdir", workdir).stdout)["runs"]
+    assert status["state"] == "finished"
+    assert status["cycles"][0]["episodes"] == 1
+    lineage = ledger.lineage(status["cycles"][0]["checkpoint_digest"])
+    assert lineage["datasets"][0]["episodes"] == [0]
+    assert lineage["evaluation_episodes"] == 1
+    assert (workdir / "tiny" / "success.png").stat().st_size > 1000
+
+
+def test_a_run_is_stopped_and_goes_on(tmp_path):
+    workdir, config = tmp_path / "runs", config_file(tmp_path)
+    viewer = start("run", "-c", config, "--workdir", workdir)
+    wait_for(lambda: stage_processes(workdir), "the first stage")
+    stopped = run("stop", "tiny", "--workdir", workdir)
+    assert stopped.returncode == 0
+    assert "lefleet resume tiny" in stopped.stderr
+    viewer.communicate()
+    wait_for(lambda: not is_controlled(workdir / "tiny"), "the controller's end")
+    assert stage_processes(workdir) == []
+    assert open_ledger(workdir).run("tiny").state == "stopped"
+    resumed = run("resume", "tiny", "--workdir", workdir)
+    assert resumed.returncode == 0, resumed.stderr
+    assert open_ledger(workdir).run("tiny").state == "finished"
+
+
+def test_a_stage_that_fails_ends_the_run_with_its_reason_and_the_run_can_go_on(tmp_path):
+    wrong = {"extra_args": ["--policy.no_such_field=1"]}
+    config = config_file(tmp_path, rung=wrong, max_attempts=1)
+    workdir = tmp_path / "runs"
+    failed = run("run", "-c", config, "--workdir", workdir)
+    assert failed.returncode == 1
+    assert "train of cycle 0" in failed.stderr
+    assert "no_such_field" in failed.stderr
+    assert "lefleet resume tiny" in failed.stderr
+    assert open_ledger(workdir).run("tiny").state == "failed"
+    assert [one.state for one in open_ledger(workdir).attempts("tiny")] == ["committed", "failed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted by root")
+def test_a_full_disk_is_a_clear_error_and_nothing_committed_is_lost(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        config = config_file(tmp_path, max_attempts=1)
+        failed = run("run", "-c", config, "--workdir", small)
+        assert failed.returncode == 1
+        assert "No space left" in failed.stderr or "disk is full" in failed.stderr, failed.stderr
+        subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
+        assert run("resume", "tiny", "--workdir", small).returncode == 0
+        assert open_ledger(small).run("tiny").state == "finished"
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_a_config_that_changed_is_not_the_same_run(tmp_path):
+    workdir = tmp_path / "runs"
+    ledger = open_ledger(workdir)
+    ledger.create_run("tiny", msgspec.to_builtins(tiny_config("tiny", cycles=2)))
+    refused = run("run", "-c", config_file(tmp_path), "--workdir", workdir)
+    assert refused.returncode == 2
+    assert "another config" in refused.stderr
