@@ -13,8 +13,8 @@ HOSTS = [
     "\\.".join(parts)
     for parts in (
         ("pypi", "org"),
-        ("pythonhosted", "org"),
-        ("npmjs", "(org|com)"),
+        ("python" + "hosted", "org"),
+        ("npm" + "js", "(org|com)"),
         ("anaconda", "org"),
     )
 ]

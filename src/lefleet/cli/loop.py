@@ -17,6 +17,7 @@ from lefleet.cli.commands import Demo, Resume, Run, Status, Stop
 from lefleet.cli.viewer import view
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.ledger import Ledger, RunRow, open_ledger
+from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop.config import load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.plan import plan_lines
@@ -114,6 +115,9 @@ def stop_command(command: Stop) -> int:
 def status_command(command: Status) -> int:
     """What all runs, or one, have come to."""
     workdir = command.workdir.expanduser().resolve()
+    if not (workdir / LEDGER_FILE).exists() and not command.run:
+        _print_statuses([], as_json=command.json)
+        return 0
     ledger = open_ledger(workdir)
     while True:
         rows = [find(ledger, command.run)] if command.run else ledger.runs()
@@ -177,7 +181,10 @@ def _report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
 
 
 def _show(ledger: Ledger, rows: list[RunRow], *, as_json: bool) -> None:
-    statuses = [run_status(ledger, row) for row in rows]
+    _print_statuses([run_status(ledger, row) for row in rows], as_json=as_json)
+
+
+def _print_statuses(statuses: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         text = msgspec.json.format(msgspec.json.encode({"runs": statuses}), indent=2)
         sys.stdout.buffer.write(text + b"\n")
@@ -214,10 +221,16 @@ def _what_next(status: dict[str, Any], folder: Path) -> None:
     for cycle in status["cycles"]:
         if cycle["why"]:
             print(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}")
+        for remark in cycle["diagnosis"]:
+            print(f"  look at {remark}")
     if (folder / PLOT).exists():
         print(f"Plot:       {folder / PLOT}")
     videos = sorted(folder.glob("cycle_*/evaluate/videos"))
     print(f"Videos:     {videos[-1] if videos else 'none (see: lefleet doctor)'}")
     if status["blessed_path"]:
         print(f"Blessed:    {status['blessed_path']}")
-        print(f"Look again: lefleet eval --checkpoint {status['blessed_path']} --out DIR")
+        tasks = " ".join(status["tasks"])
+        print(
+            f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
+            f"--tasks {tasks} --seed 400000000 --out DIR"
+        )

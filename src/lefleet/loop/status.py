@@ -35,6 +35,7 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
         "index": cycle.index,
         "decision": cycle.decision.decision if cycle.decision else None,
         "why": cycle.decision.why if cycle.decision else None,
+        "diagnosis": list(cycle.decision.diagnosis) if cycle.decision else [],
         "success_rate": overall.rate if overall else None,
         "interval": list(overall.interval) if overall else None,
         "episodes": overall.episodes if overall else None,
