@@ -58,7 +58,7 @@ def test_a_run_survives_a_few_kills(tmp_path):
     assert fuzz.kills["train"] == 1
 
 
-@pytest.mark.xdist_group("loop")
+@pytest.mark.chaos
 def test_everything_of_three_runs_is_killed_at_once_and_resumed(tmp_path):
     """A reboot: nothing survives but the disk."""
     runs = [Fuzz(tmp_path, tiny_config(f"run{number}"), seed=number) for number in range(3)]

@@ -1,0 +1,60 @@
+"""`python -m benchmarks`: run some or all, print their tables, keep them in RESULTS.md."""
+
+import importlib
+import os
+import sys
+import tempfile
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import tyro
+
+from benchmarks.report import RESULTS, Machine, render, rewrite
+from benchmarks.workshop import Workshop, say
+
+Name = Literal["data_path", "evaluation", "improvement", "tasks"]
+ORDER: tuple[Name, ...] = get_args(Name)
+
+
+def run(
+    names: Annotated[tuple[Name, ...], tyro.conf.Positional] = (),
+    /,
+    quick: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> None:
+    """Measured claims.
+
+    Args:
+        names: Benchmarks to run. None: all.
+        quick: Only check that they work; RESULTS.md stays as it is.
+    """
+    with tempfile.TemporaryDirectory(prefix="lefleet-benchmarks-") as folder:
+        _keep_bytecode(Path(folder))
+        workshop = Workshop(Path(folder), quick=quick)
+        for name in [name for name in ORDER if name in (names or ORDER)]:
+            say(f"{name} ...")
+            machine = Machine()
+            module = importlib.import_module(f"benchmarks.{name}")
+            # Libraries chatter on stderr; what they say is for whoever looks for a mistake.
+            with (workshop.folder / "chatter.log").open("a") as log, redirect_stderr(log):
+                section = module.measure(workshop)
+            text = render(name, section, machine.describe())
+            print(text, flush=True)
+            if quick:
+                say("this was a quick run: its figures mean nothing")
+            else:
+                before = RESULTS.read_text() if RESULTS.exists() else ""
+                RESULTS.write_text(rewrite(before, {name: text}, ORDER))
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Compiled modules are kept, as Python does unless it is told not to.
+
+    Importing LeRobot takes more than twice as long without them, on either side of a comparison.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+
+
+if __name__ == "__main__":
+    sys.exit(tyro.cli(run, prog="python -m benchmarks"))
