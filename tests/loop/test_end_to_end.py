@@ -43,7 +43,7 @@ def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command(*arguments), text=True, capture_output=True, check=False)
 
 
-def wait_for(condition, what: str, seconds: float = 240) -> None:
+def wait_for(condition, what: str, seconds: float = 900) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited too long for {what}"

@@ -12,7 +12,7 @@ from lefleet.stages import Update
 from lefleet.stages.child import read_progress
 
 _POLL_S = 0.25
-_PATIENCE_S = 15.0
+_PATIENCE_S = 30.0
 """How long a run may be without a controller before the viewer says that it is gone."""
 
 
