@@ -54,7 +54,7 @@ PUBLIC = {
         ImproveRequest LossPoint MixRecord PairCounts PolicyResult Rate Record Request RunConfig
         Rung SeedBlock Tally TrainRequest decode encode validated""",
     lefleet.stats: "exact_interval sign_test",
-    lefleet.process: "Pool child_environment launch processes_marked stop",
+    lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver
         default_workers""",

@@ -1,7 +1,5 @@
 """Start, find and stop runs: what a command does before it becomes a viewer."""
 
-import fcntl
-import os
 import sys
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.attempt import cancel
 from lefleet.loop.controller import LOCK
-from lefleet.process import launch
+from lefleet.process import is_held, launch
 from lefleet.records import RunConfig
 
 CONTROLLER_LOG = "controller.log"
@@ -70,17 +68,7 @@ def start_controller(workdir: Path, run: str) -> None:
 
 def is_controlled(folder: Path) -> bool:
     """Whether a controller is at work on the run in `folder`."""
-    try:
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return is_held(folder / LOCK)
 
 
 def end_processes(folder: Path) -> None:

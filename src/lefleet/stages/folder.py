@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from lefleet.errors import BadInput, StageFailed
+from lefleet.process import is_held
 from lefleet.records import Record, Request, decode, encode
 
 REQUEST = "request.json"
@@ -127,17 +128,7 @@ class StageFolder:
 
 def is_locked(path: Path) -> bool:
     """Whether a process is working in the stage folder `path`."""
-    try:
-        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return is_held(path / _LOCK)
 
 
 def read_record(path: Path) -> Record | None:
