@@ -22,8 +22,10 @@ from lefleet.records import (
     Rung,
 )
 from lefleet.stages.child import STAGE_MARK
+from lefleet.stages.folder import is_locked
 
-TARGETS = ("controller", "stage", "train", "child")
+_DYING_S = 2.0
+"""A process that was killed may hold its locks a little longer than it can be seen."""
 
 
 def tiny_config(name: str, cycles: int = 1) -> RunConfig:
@@ -36,6 +38,7 @@ def tiny_config(name: str, cycles: int = 1) -> RunConfig:
         evaluate=EvaluatePlan(episodes_per_task=1, videos_per_task=0),
         gate=GatePlan(pairs_per_task=1),
         budgets=Budgets(cycles=cycles),
+        max_attempts=100,
     )
 
 
@@ -58,6 +61,7 @@ class Fuzz:
         self.kills: Counter[str] = Counter()
         self.overlaps: list[str] = []
         self._random = random.Random(seed)
+        self._ownerless: dict[Path, float] = {}
         self._folder = workdir / config.name
         self._ledger = open_ledger(workdir)
         begin(self._ledger, workdir, config)
@@ -72,6 +76,7 @@ class Fuzz:
         while not self._is_finished():
             assert time.monotonic() < deadline, f"not finished; kills: {dict(self.kills)}"
             self._look_for_overlaps()
+            self._look_for_orphaned_locks()
             if not is_controlled(self._folder):
                 resume(self._ledger, self.workdir, self._row())
                 self._wait_for(lambda: is_controlled(self._folder) or self._is_finished(), deadline)
@@ -120,10 +125,7 @@ class Fuzz:
 
     def _stage_processes(self) -> Iterator[Seen]:
         for folder in self._folder.glob("cycle_*/*"):
-            for pid in processes_marked(STAGE_MARK, str(folder)):
-                seen = _look(pid)
-                if seen is not None:
-                    yield seen
+            yield from self._family(folder)
 
     def _look_for_overlaps(self) -> None:
         """Two bodies of one stage, or a body beside what another one left, seen twice in a row."""
@@ -134,17 +136,32 @@ class Fuzz:
 
     def _strangers(self, folder: Path) -> set[int]:
         """Processes of the stage in `folder` that are older than its newest body."""
-        family = {
-            seen.pid: seen
-            for pid in processes_marked(STAGE_MARK, str(folder))
-            if (seen := _look(pid)) is not None
-        }
+        family = {seen.pid: seen for seen in self._family(folder)}
         # A child that has not replaced itself yet looks like the body that forked it.
         bodies = [
             seen for seen in family.values() if _kind(seen) == "stage" and seen.parent not in family
         ]
         newest = max((body.started for body in bodies), default=0)
         return {seen.pid for seen in family.values() if seen.started < newest}
+
+    def _look_for_orphaned_locks(self) -> None:
+        """A lock is free soon after its owner died; one that a child inherited is not."""
+        held = {
+            folder
+            for folder in self._folder.glob("cycle_*/*")
+            if is_locked(folder) and not any(_kind(s) == "stage" for s in self._family(folder))
+        }
+        if is_controlled(self._folder) and not self._processes_of("controller"):
+            held.add(self._folder)
+        now = time.monotonic()
+        self._ownerless = {folder: self._ownerless.get(folder, now) for folder in held}
+        for folder, since in self._ownerless.items():
+            assert now - since < _DYING_S, f"the lock of {folder} is held, its owner is dead"
+
+    def _family(self, folder: Path) -> list[Seen]:
+        """Living processes of the stage in `folder`."""
+        pids = processes_marked(STAGE_MARK, str(folder))
+        return [seen for pid in pids if (seen := _look(pid)) is not None]
 
     def _row(self):
         return self._ledger.run(self.config.name)

@@ -99,11 +99,11 @@ module.subprocess.Popen = leaky
 
 @pytest.mark.chaos
 def test_the_fuzz_finds_an_inherited_lock(tmp_path, monkeypatch):
-    """The fuzz can fail: with this fault in every process, a killed stage looks alive."""
+    """The fuzz can fail: with this fault in every process, something killed looks alive."""
     (tmp_path / "sitecustomize.py").write_text(PLANTED)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     fuzz = Fuzz(tmp_path / "runs", tiny_config("planted"), seed=3)
-    with pytest.raises(AssertionError, match="not finished"):
+    with pytest.raises(AssertionError, match="its owner is dead"):
         fuzz.attack({"stage": 6, "controller": 2}, deadline_s=150)
     for seen in [*fuzz._processes_of("controller"), *fuzz._stage_processes()]:
         os.kill(seen.pid, signal.SIGKILL)

@@ -32,14 +32,17 @@ def view(ledger: Ledger, workdir: Path, run: str) -> str:
                 elif event.kind.startswith("stage_"):
                     current = None
             row = ledger.run(run)
-            if row is None or row.state != "running":
-                return row.state if row else "gone"
+            is_at_work = is_controlled(workdir / run)
+            if row is None:
+                return "gone"
+            if row.state != "running" and not is_at_work:
+                return row.state
             if current is not None:
                 update = read_progress(stage_folder(workdir / run, *current))
                 if update is not None and update != shown:
                     progress(update)
                     shown = update
-            if is_controlled(workdir / run):
+            if is_at_work:
                 alone_since = time.monotonic()
             elif time.monotonic() - alone_since > _PATIENCE_S:
                 return "gone"

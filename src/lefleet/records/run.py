@@ -13,7 +13,7 @@ Hours = Annotated[float, Meta(ge=0.0)]
 class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="expert"):
     """Scripted demonstrations, more of them every cycle."""
 
-    episodes_per_task: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (3, 8, 25)
+    episodes_per_task: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (2, 8, 25)
     """Demonstrations for each task, in all, after the first, second, … cycle. Further cycles grow
     by the last difference."""
     noise: Share = 0.0

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lefleet.rollouts.episode import Episode
-from lefleet.rollouts.messages import Batch, Demonstrate, Finished
+from lefleet.rollouts.messages import Batch, Demonstrate, Finished, Slot
 from lefleet.sim.encode import ACTION_NAMES, Observation
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import World
@@ -35,7 +36,10 @@ class Engine:
     def run(self, batch: Batch) -> Iterator[Finished]:
         """Yields every episode as it ends."""
         policy = self._policy_of(batch)
-        episodes = [Episode(slot, self._take_world(slot.task), batch) for slot in batch.slots]
+        episodes = []
+        for slot in batch.slots:
+            with _named(slot):
+                episodes.append(Episode(slot, self._take_world(slot.task), batch))
         # Rows without an episode, and rows whose episode has ended, keep some valid observation.
         rows = [episodes[0].observation] * batch.size
         instructions = [TASKS[episodes[0].slot.task].instruction] * batch.size
@@ -48,7 +52,8 @@ class Engine:
                 rows[episode.slot.row] = episode.observation
             actions = nothing if policy is None else policy.act(rows, instructions)
             for episode in running:
-                episode.step(actions[episode.slot.row])
+                with _named(episode.slot):
+                    episode.step(actions[episode.slot.row])
                 if episode.ended:
                     yield episode.finish()
                     self._idle_worlds[episode.slot.task].append(episode.world)
@@ -66,3 +71,13 @@ class Engine:
     def _take_world(self, task: str) -> World:
         idle = self._idle_worlds[task]
         return idle.pop() if idle else World(task)
+
+
+@contextmanager
+def _named(slot: Slot) -> Iterator[None]:
+    """An episode that crashes is called by its name."""
+    try:
+        yield
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RuntimeError(f"{slot.task} with seed {slot.seed} crashed, {reason}") from error

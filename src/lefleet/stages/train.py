@@ -1,5 +1,6 @@
 """train: LeRobot's training as a child process, resumed where it stopped."""
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -109,6 +110,8 @@ def _follow(
         for line in _lines(child, log):
             said.append(line)
             if metrics := parse_metrics(line):
+                if not math.isfinite(metrics[0]):
+                    raise _diverged()
                 loss = f"loss {metrics[0]:.4g}"
             if bar := parse_bar(line):
                 detail = f"{loss} LeRobot's ETA {bar.eta}".strip()
@@ -147,10 +150,7 @@ def _record(
     )
     final_loss = curve[-1].loss if curve else None
     if curve and final_loss is None:
-        raise StageFailed(
-            "Training diverged: the loss is not a number.",
-            "Lower learning_rate, or look at the data.",
-        )
+        raise _diverged()
     folder = last_checkpoint(output) / "pretrained_model"
     policy_type = read_policy_type(folder)
     contract = contract_of(dataset, policy_type, read_info(dataset))
@@ -165,6 +165,12 @@ def _record(
         contract=contract,
         init_digest=init.digest if init else "",
         resumed_at=tuple(resumed),
+    )
+
+
+def _diverged() -> StageFailed:
+    return StageFailed(
+        "Training diverged: the loss is not a number.", "Lower learning_rate, or look at the data."
     )
 
 

@@ -1,0 +1,85 @@
+"""What goes wrong inside a stage: what the user sees, and what the run does."""
+
+import os
+
+import pytest
+
+from lefleet.ledger import open_ledger
+from tests.loop.test_end_to_end import config_file, run
+
+pytestmark = pytest.mark.xdist_group("loop")
+
+CRASH = """
+import os, sys
+if "lefleet.rollouts.worker" in sys.orig_argv:
+    from lefleet.sim.world import World
+    reset = World.reset
+    def crash(self, seed):
+        if seed == 100_000_001 and os.path.exists({switch!r}):
+            raise FloatingPointError("the simulation is unstable")
+        return reset(self, seed)
+    World.reset = crash
+"""
+
+HANG = """
+import os, sys, time
+if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1] and os.path.exists({switch!r}):
+    os.unlink({switch!r})
+    time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def plant(tmp_path, monkeypatch):
+    """Plants a fault into every process that starts from now on, while a file exists."""
+
+    def plant_fault(code: str):
+        switch = tmp_path / "faulty"
+        switch.touch()
+        (tmp_path / "sitecustomize.py").write_text(code.format(switch=str(switch)))
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+        return switch
+
+    return plant_fault
+
+
+def attempts(workdir):
+    rows = open_ledger(workdir).attempts("tiny")
+    return [(one.stage, one.state) for one in rows]
+
+
+def test_a_diverging_training_is_ended_early_and_the_remedy_named(tmp_path):
+    hopeless = {"extra_args": ["--optimizer.lr=1e30"], "steps": 100_000}
+    workdir, config = tmp_path / "runs", config_file(tmp_path, rung=hopeless, max_attempts=2)
+    failed = run("run", "-c", config, "--workdir", workdir)
+    assert failed.returncode == 1
+    assert "train of cycle 0: Training diverged" in failed.stderr
+    assert "Lower learning_rate" in failed.stderr
+    assert attempts(workdir) == [("collect", "committed"), ("train", "failed"), ("train", "failed")]
+    assert open_ledger(workdir).run("tiny").state == "failed"
+
+
+def test_an_episode_that_crashes_is_named_and_the_others_are_kept(tmp_path, plant):
+    workdir = tmp_path / "runs"
+    plan = {"episodes_per_task": 3, "videos_per_task": 0}
+    config = config_file(tmp_path, evaluate=plan, max_attempts=2)
+    switch = plant(CRASH)
+    failed = run("run", "-c", config, "--workdir", workdir)
+    assert failed.returncode == 1
+    assert "evaluate of cycle 0" in failed.stderr
+    assert "push with seed 100000001 crashed, FloatingPointError" in failed.stderr
+    assert attempts(workdir)[-2:] == [("evaluate", "failed"), ("evaluate", "failed")]
+    switch.unlink()
+    resumed = run("resume", "tiny", "--workdir", workdir)
+    assert resumed.returncode == 0, resumed.stderr
+    assert open_ledger(workdir).run("tiny").state == "finished"
+    assert attempts(workdir)[-1] == ("evaluate", "committed")
+
+
+def test_a_stage_that_hangs_is_ended_and_started_again(tmp_path, plant):
+    workdir, config = tmp_path / "runs", config_file(tmp_path, hang_after_s=30.0)
+    plant(HANG)
+    finished = run("run", "-c", config, "--workdir", workdir)
+    assert finished.returncode == 0, finished.stderr
+    assert "collect failed: no sign of life for 30 s" in finished.stderr
+    assert attempts(workdir)[:2] == [("collect", "failed"), ("collect", "committed")]
