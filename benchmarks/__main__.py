@@ -1,7 +1,6 @@
 """`python -m benchmarks`: run some or all, print their tables, keep them in RESULTS.md."""
 
 import importlib
-import os
 import sys
 import tempfile
 from contextlib import redirect_stderr
@@ -13,7 +12,7 @@ import tyro
 from benchmarks.report import RESULTS, Machine, render, rewrite
 from benchmarks.workshop import Workshop, say
 
-Name = Literal["data_path", "evaluation", "improvement", "tasks"]
+Name = Literal["data_path", "evaluation", "improvement", "tasks", "overhead", "ledger"]
 ORDER: tuple[Name, ...] = get_args(Name)
 
 
@@ -29,7 +28,6 @@ def run(
         quick: Only check that they work; RESULTS.md stays as it is.
     """
     with tempfile.TemporaryDirectory(prefix="lefleet-benchmarks-") as folder:
-        _keep_bytecode(Path(folder))
         workshop = Workshop(Path(folder), quick=quick)
         for name in [name for name in ORDER if name in (names or ORDER)]:
             say(f"{name} ...")
@@ -45,15 +43,6 @@ def run(
             else:
                 before = RESULTS.read_text() if RESULTS.exists() else ""
                 RESULTS.write_text(rewrite(before, {name: text}, ORDER))
-
-
-def _keep_bytecode(folder: Path) -> None:
-    """Compiled modules are kept, as Python does unless it is told not to.
-
-    Importing LeRobot takes more than twice as long without them, on either side of a comparison.
-    """
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 from lefleet.cli import doctor, main
 from lefleet.cli.commands import Doctor
 from lefleet.cli.doctor import _graphics, _hub, _package, _pinned, _python, _threads, run_doctor
+from lefleet.errors import BadInput
 from lefleet.sim.graphics import OFF
 
 NAMES = ["python", "lerobot", "mujoco", "graphics", "cores", "threads", "disk"]
@@ -108,3 +109,16 @@ def test_without_graphics_videos_are_missing_but_the_rest_works(monkeypatch):
     assert check.state == "warning"
     assert check.found.startswith("no videos: ")
     assert "apt-get install" in check.remedy
+
+
+def test_a_systemd_unit_names_the_work_folder_and_this_python(tmp_path, capsys):
+    assert run_doctor(Doctor(systemd=tmp_path)) == 0
+    unit = capsys.readouterr().out
+    start = f'ExecStart="{sys.executable}" -m lefleet resume --all --workdir "{tmp_path}"\n'
+    assert start in unit
+    assert "KillMode=process" in unit
+
+
+def test_a_path_that_systemd_would_misread_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="systemd"):
+        run_doctor(Doctor(systemd=tmp_path / "100%"))

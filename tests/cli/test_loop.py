@@ -153,3 +153,9 @@ def test_other_commands_take_no_overrides(lefleet, command):
     code, _, err = lefleet(*command.split(), "--a.b=c")
     assert code == 2
     assert "a.b" in err
+
+
+def test_resume_all_leaves_stopped_runs_alone_and_names_them(lefleet, two_runs):
+    code, out, _ = lefleet("resume", "--all")
+    assert (code, out) == (0, "b is stopped; it goes on with: lefleet resume b\n")
+    assert two_runs.run("b").state == "stopped"

@@ -77,23 +77,21 @@ def test_everything_of_three_runs_is_killed_at_once_and_resumed(tmp_path):
 
 PLANTED = """
 import os
-from lefleet.process import launch as module
 import subprocess
 
-original = subprocess.Popen
 
-def leaky(*args, **kwargs):
-    # Children inherit every descriptor, the stage's lock among them, and outlive their parent.
-    for entry in os.listdir("/proc/self/fd"):
-        try:
-            os.set_inheritable(int(entry), True)
-        except OSError:
-            pass
-    kwargs["close_fds"] = False
-    kwargs["preexec_fn"] = None
-    return original(*args, **kwargs)
+class Leaky(subprocess.Popen):
+    # Children inherit every descriptor, locks among them, and outlive their parent.
+    def __init__(self, *args, **kwargs):
+        for entry in os.listdir("/proc/self/fd"):
+            try:
+                os.set_inheritable(int(entry), True)
+            except OSError:
+                pass
+        super().__init__(*args, **{**kwargs, "close_fds": False, "preexec_fn": None})
 
-module.subprocess.Popen = leaky
+
+subprocess.Popen = Leaky
 """
 
 
@@ -104,7 +102,7 @@ def test_the_fuzz_finds_an_inherited_lock(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     fuzz = Fuzz(tmp_path / "runs", tiny_config("planted"), seed=3)
     with pytest.raises(AssertionError, match="its owner is dead"):
-        fuzz.attack({"stage": 6, "controller": 2}, deadline_s=150)
+        fuzz.attack({"stage": 20, "controller": 20}, deadline_s=300)
     for seen in [*fuzz._processes_of("controller"), *fuzz._stage_processes()]:
         os.kill(seen.pid, signal.SIGKILL)
 

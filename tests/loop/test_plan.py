@@ -35,7 +35,11 @@ def test_every_cycle_trains_with_the_exact_flags(planned):
     assert len(trainings) == config.budgets.cycles
     for number, argv in enumerate(trainings):
         assert f"--steps={config.ladder[0].steps}" in argv
-        assert "--policy.type=act" in argv
+        last = f"{folder}/r/cycle_{number - 1}/train/training/checkpoints"
+        start = f"--policy.path={last}/{config.ladder[0].steps:06d}/pretrained_model"
+        assert (start if number else "--policy.type=act") in argv
+        data = "merged" if number else "dataset"
+        assert f"--dataset.root={folder}/r/cycle_{number}/collect/{data}" in argv
         assert f"--seed={number}" in argv
         assert f"--output_dir={folder}/r/cycle_{number}/train/training" in argv
 
@@ -43,10 +47,14 @@ def test_every_cycle_trains_with_the_exact_flags(planned):
 def test_every_stage_can_be_started_by_hand(planned):
     config, lines, folder = planned
     execs = [argv[-1] for argv in commands(lines, "lefleet", "stage", "exec")]
+    last = config.budgets.cycles - 1
+    improves = config.improve.method != "none"
     assert execs == [
         f"{folder}/r/cycle_{number}/{stage}"
         for number in range(config.budgets.cycles)
-        for stage in ("collect", "train", "evaluate")
+        for stage in ("collect", "train", "evaluate", "gate", "improve")
+        if not (stage == "gate" and number == 0)
+        and not (stage == "improve" and (number == last or not improves))
     ]
 
 

@@ -10,7 +10,7 @@ from lefleet.loop.next_step import RunStage
 from lefleet.loop.requests import demonstrations, make_request
 from lefleet.loop.seeds import first_seed
 from lefleet.records import Budgets, DatasetSource, ExpertGrowth, ImprovePlan, SeedBlock
-from tests.loop.states import config, cycle, decision, play, state
+from tests.loop.states import config, cycle, decision, play, record, state
 
 RUN = Path("/runs/r")
 IMPROVING = ImprovePlan(method="correct", episodes_per_task=30)
@@ -42,7 +42,7 @@ def test_demonstrations_follow_the_schedule_and_go_on_by_its_last_difference(sch
 
 def test_every_cycle_collects_what_is_new():
     made = requests_of("baseline iterate iterate iterate")
-    assert [made[number, "collect"].episodes_per_task for number in range(4)] == [3, 5, 17, 17]
+    assert [made[number, "collect"].episodes_per_task for number in range(4)] == [2, 6, 17, 17]
 
 
 def used_seeds(stage: str, request) -> range:
@@ -144,6 +144,13 @@ def test_improving_rolls_the_blessed_checkpoint_out_and_adds_to_this_cycles_data
     request = requests_of("baseline rollback iterate", improve=IMPROVING)[1, "improve"]
     assert (request.checkpoint, request.demos) == ("/c0", f"{RUN}/cycle_1/collect")
     assert request.method == "correct"
+
+
+def test_the_mixing_ratio_counts_what_policies_made_in_earlier_cycles_but_not_what_was_dropped():
+    made = requests_of("baseline iterate rollback iterate iterate", improve=IMPROVING)
+    counts = [made[number, "improve"].self_generated for number in range(4)]
+    once = sum(record(0, "improve").added.values())
+    assert counts == [0, once, 2 * once, 2 * once]
 
 
 def test_a_gate_without_a_blessed_checkpoint_cannot_be_asked_for():

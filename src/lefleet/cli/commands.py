@@ -97,6 +97,9 @@ class Doctor(Output):
 
     offline: bool = False
     """Do not ask the hub."""
+    systemd: Path | None = None
+    """Check nothing; print a systemd user unit that goes on with the interrupted runs of this work
+    folder when the machine starts."""
 
 
 @dataclass(frozen=True, kw_only=True)

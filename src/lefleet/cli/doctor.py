@@ -13,6 +13,7 @@ import msgspec
 
 from lefleet.cli.commands import Doctor
 from lefleet.compat.versions import KNOWN_LEROBOT
+from lefleet.errors import BadInput
 
 GIGABYTE = 10**9
 _REINSTALL = "Run: make .venv/.ready (or: pip install 'lefleet[all]')"
@@ -29,6 +30,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_doctor(command: Doctor) -> int:
     """Print every check; exit code 1 when there is a problem."""
+    if command.systemd is not None:
+        print(_unit(command.systemd.expanduser().resolve()))
+        return 0
     checks = list(_checks(offline=command.offline))
     if command.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(checks), indent=2) + b"\n")
@@ -38,6 +42,27 @@ def run_doctor(command: Doctor) -> int:
             if check.remedy:
                 print(f"{'':8} {'':10} -> {check.remedy}")
     return 1 if any(check.state == "problem" for check in checks) else 0
+
+
+def _unit(workdir: Path) -> str:
+    """Controllers are children of the unit's command and live on when it ends."""
+    if any(mark in str(workdir) for mark in ('"', "\\", "%", "$", "\n")):
+        raise BadInput(f"systemd: a unit cannot name {workdir}.", "Choose a plainer path.")
+    return f"""\
+# Save as ~/.config/systemd/user/lefleet.service, then:
+#   systemctl --user enable lefleet.service
+#   loginctl enable-linger    (so that it starts without a login)
+[Unit]
+Description=LeFleet goes on with the interrupted runs in {workdir}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+KillMode=process
+ExecStart="{sys.executable}" -m lefleet resume --all --workdir "{workdir}"
+
+[Install]
+WantedBy=default.target"""
 
 
 def _checks(*, offline: bool) -> Iterator[Check]:

@@ -81,8 +81,10 @@ def resume_command(command: Resume) -> int:
     ledger = open_ledger(workdir)
     if command.all:
         for row in ledger.runs():
-            if row.state != "finished":
+            if row.state == "running":
                 _explain(resume(ledger, workdir, row), row.id)
+            elif row.state != "finished":
+                print(f"{row.id} is {row.state}; it goes on with: lefleet resume {row.id}")
         return 0
     if not command.run:
         raise BadInput("run: none given.", "Name one, or use --all.")

@@ -8,10 +8,14 @@ from pathlib import Path
 from lefleet.loop.requests import demonstrations, make_request, stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import (
+    CheckpointRecord,
+    Contract,
     DatasetRecord,
+    Decision,
     EvaluateRequest,
     ExpertDemos,
     ExpertGrowth,
+    ImproveRequest,
     Request,
     RunConfig,
     TrainRequest,
@@ -24,23 +28,59 @@ def plan_lines(config: RunConfig, run_folder: Path) -> Iterator[str]:
     """Lines for a person; commands can be copied."""
     yield f"run {config.name}: at most {config.budgets.cycles} cycles on {', '.join(config.tasks)}"
     yield "rungs: " + ", then ".join(f"{rung.name} ({rung.policy_type})" for rung in config.ladder)
+    if config.budgets.cycles > 1:
+        yield "shown as if the checkpoint of every cycle were blessed, all on the first rung"
+    cycles: list[CycleState] = []
     for cycle in range(config.budgets.cycles):
         yield ""
         yield f"cycle {cycle}"
-        state = RunState(config, [CycleState(cycle, {}, None)], 0.0, stop_requested=False)
-        for stage in ("collect", "train", "evaluate"):
-            request = make_request(state, run_folder, cycle, stage)
-            folder = stage_folder(run_folder, cycle, stage)
-            yield f"  {stage}: {_words(request, config, cycle)}"
-            yield "    " + shlex.join(("lefleet", "stage", "exec", str(folder)))
-            for argv in _children(request, config, folder):
-                yield "      " + shlex.join(argv)
-        if cycle:
-            pairs = config.gate.pairs_per_task
-            yield f"  gate: candidate and baseline on {pairs} fresh seeds per task"
+        now = RunState(config, [*cycles, CycleState(cycle, {}, None)], 0.0, stop_requested=False)
+        stages = ["collect", "train", "evaluate", *(["gate"] if cycle else [])]
+        for stage in stages:
+            yield from _stage_lines(now, run_folder, cycle, stage)
         yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
+        cycles.append(_blessed_cycle(config, run_folder, cycle))
         if config.improve.method != "none" and cycle + 1 < config.budgets.cycles:
-            yield f"  improve: {config.improve.method}, if a checkpoint is blessed"
+            then = RunState(config, list(cycles), 0.0, stop_requested=False)
+            yield from _stage_lines(then, run_folder, cycle, "improve")
+
+
+def _stage_lines(state: RunState, run_folder: Path, cycle: int, stage: str) -> Iterator[str]:
+    request = make_request(state, run_folder, cycle, stage)
+    folder = stage_folder(run_folder, cycle, stage)
+    yield f"  {stage}: {_words(request, state.config, cycle)}"
+    yield "    " + shlex.join(("lefleet", "stage", "exec", str(folder)))
+    for argv in _children(request, state.config, folder):
+        yield "      " + shlex.join(argv)
+
+
+def _blessed_cycle(config: RunConfig, run_folder: Path, cycle: int) -> CycleState:
+    """A cycle to come, whose candidate will have been blessed."""
+    rung = config.ladder[0]
+    training = stage_folder(run_folder, cycle, "train") / "training"
+    digest = f"checkpoint of cycle {cycle}"
+    checkpoint = CheckpointRecord(
+        path=str(training / "checkpoints" / f"{rung.steps:06d}" / "pretrained_model"),
+        digest=digest,
+        policy_type=rung.policy_type,
+        steps=rung.steps,
+        final_loss=None,
+        curve=(),
+        contract=Contract(
+            action_names=(),
+            vectors={},
+            cameras={},
+            fps=0,
+            policy_type=rung.policy_type,
+            robot_type="",
+            tasks=config.tasks,
+            dataset_digest="",
+        ),
+    )
+    decision = Decision(
+        cycle=cycle, decision="promote", why="", rung=0, candidate=digest, blessed=digest
+    )
+    return CycleState(cycle, {"train": checkpoint}, decision)
 
 
 def _words(request: Request, config: RunConfig, cycle: int) -> str:
@@ -49,8 +89,13 @@ def _words(request: Request, config: RunConfig, cycle: int) -> str:
             total = demonstrations(config.collect, cycle) if _grows(config) else 0  # type: ignore[arg-type]
             return f"{request.episodes_per_task} new demonstrations per task, {total} in all"
         case TrainRequest():
-            start = "" if not cycle else ", from the blessed checkpoint where there is one"
+            start = ", from the blessed checkpoint" if cycle and request.init else ""
             return f"{request.steps} steps of {request.policy_type}{start}"
+        case EvaluateRequest() if request.baseline:
+            pairs = request.episodes_per_task
+            return f"candidate and baseline on {pairs} fresh seeds per task from {request.seed}"
+        case ImproveRequest():
+            return f"{request.method}, up to {request.episodes_per_task} episodes per task"
         case EvaluateRequest():
             return f"{request.episodes_per_task} episodes per task from seed {request.seed}"
         case _:
@@ -78,8 +123,10 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
         case EvaluateRequest() if request.env:
             weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
             yield eval_command(request, str(weights), folder / "candidate")
-        case EvaluateRequest() | ExpertDemos():
-            device = request.device if isinstance(request, EvaluateRequest) else "cpu"
+            if request.baseline:
+                yield eval_command(request, request.baseline, folder / "baseline")
+        case EvaluateRequest() | ExpertDemos() | ImproveRequest():
+            device = "cpu" if isinstance(request, ExpertDemos) else request.device
             yield (sys.executable, "-m", "lefleet.rollouts.worker", device)
         case _:
             return
@@ -88,8 +135,10 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
 def _dataset_to_be(config: RunConfig, collected: Path) -> DatasetRecord:
     """What is known beforehand of the data that the collect stage will have made."""
     source = config.collect
-    repo_id = "local/dataset" if isinstance(source, ExpertGrowth) else source.repo_id
-    root = str(collected / "dataset") if isinstance(source, ExpertGrowth) else source.root
+    # The first cycle has only its own data, every later one a merge with what was there.
+    own = "dataset" if collected.parent.name == "cycle_0" else "merged"
+    repo_id = f"local/{own}" if isinstance(source, ExpertGrowth) else source.repo_id
+    root = str(collected / own) if isinstance(source, ExpertGrowth) else source.root
     return DatasetRecord(
         repo_id=repo_id,
         root=root,

@@ -12,6 +12,7 @@ from lefleet.records import (
     ExpertDemos,
     ExpertGrowth,
     ImproveRequest,
+    MixRecord,
     Request,
     RunConfig,
     SeedBlock,
@@ -82,15 +83,28 @@ def _collect(state: RunState, run_folder: Path, cycle: int) -> Request:
 
 def _parts(state: RunState, run_folder: Path, cycle: int) -> tuple[str, ...]:
     """Everything collected before `cycle`, and what policies made, except what was dropped."""
-    dropped = dropped_mixes(state)
-    earlier = [one for one in state.cycles if one.index < cycle]
-    demos = [stage_folder(run_folder, one.index, "collect") / "dataset" for one in earlier]
-    made = [
-        stage_folder(run_folder, one.index, "improve") / "added"
-        for one in earlier
-        if (mix := one.mix()) is not None and mix.added and one.index not in dropped
-    ]
+    earlier = [one.index for one in state.cycles if one.index < cycle]
+    demos = [stage_folder(run_folder, index, "collect") / "dataset" for index in earlier]
+    made = [stage_folder(run_folder, index, "improve") / "added" for index in _mixes(state, cycle)]
     return tuple(str(path) for path in (*demos, *made))
+
+
+def _mixes(state: RunState, cycle: int) -> dict[int, MixRecord]:
+    """What policies made in the cycles before `cycle`, except what was dropped."""
+    dropped = dropped_mixes(state)
+    return {
+        one.index: mix
+        for one in state.cycles
+        if one.index < cycle
+        and one.index not in dropped
+        and (mix := one.mix()) is not None
+        and mix.added
+    }
+
+
+def _self_generated(state: RunState, cycle: int) -> int:
+    """Episodes of a cycle's data that policies made."""
+    return sum(sum(mix.added.values()) for mix in _mixes(state, cycle).values())
 
 
 def _train(state: RunState, run_folder: Path, cycle: int) -> Request:
@@ -161,6 +175,7 @@ def _improve(state: RunState, run_folder: Path, cycle: int) -> ImproveRequest:
         method="harvest" if config.improve.method == "harvest" else "correct",
         tasks=config.tasks,
         episodes_per_task=config.improve.episodes_per_task,
+        self_generated=_self_generated(state, cycle),
         mixing_ratio=config.improve.mixing_ratio,
         seed=first_seed(SeedBlock.IMPROVE, config.seed, cycle),
         device=config.device,

@@ -25,6 +25,8 @@ class ImproveRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="i
     """Episodes to keep for each task."""
     max_attempts_per_task: NotNegative = 0
     """Give up on a task after this many episodes. 0: five times episodes_per_task."""
+    self_generated: NotNegative = 0
+    """Episodes of `demos` that policies made, beside those that its record tells of."""
     mixing_ratio: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.5
     """At most this share of the mix's episodes is self-generated, added ones and earlier ones."""
     patience: Positive = 60

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+from lefleet.errors import BadInput
 from lefleet.records import AddedData, ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
 from lefleet.stages.folder import StageFolder
@@ -18,7 +19,12 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     """Gather, cap, merge. Keeping nothing is a result with a note, not an error."""
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
-    demos, earlier = find_dataset(request.demos, "demos")
+    demos, told = find_dataset(request.demos, "demos")
+    earlier = told + request.self_generated
+    if earlier > len(demos.episodes):
+        raise BadInput(
+            f"self_generated: {request.demos} has only {len(demos.episodes)} episodes in all."
+        )
     require_same_shape(demos, "demos")
     stage.pin(checkpoint=checkpoint.digest, demos=demos.digest)
     correct = request.method == "correct"
