@@ -50,12 +50,12 @@ def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
     return schedule[-1] + (position - len(schedule) + 1) * (schedule[-1] - schedule[-2])
 
 
-def dropped_mixes(state: RunState) -> set[int]:
-    """Cycles whose self-generated data led to a worse policy and is not used again."""
+def dropped_mixes(state: RunState, before: int) -> set[int]:
+    """Cycles whose self-generated data led to a worse policy, as known before cycle `before`."""
     return {
         cycle.index - 1
         for cycle in state.cycles
-        if cycle.decision is not None and cycle.decision.decision == "rollback"
+        if cycle.index < before and cycle.decision and cycle.decision.decision == "rollback"
     }
 
 
@@ -90,8 +90,8 @@ def _parts(state: RunState, run_folder: Path, cycle: int) -> tuple[str, ...]:
 
 
 def _mixes(state: RunState, cycle: int) -> dict[int, MixRecord]:
-    """What policies made in the cycles before `cycle`, except what was dropped."""
-    dropped = dropped_mixes(state)
+    """What policies made and is part of a cycle's data."""
+    dropped = dropped_mixes(state, before=cycle)
     return {
         one.index: mix
         for one in state.cycles
