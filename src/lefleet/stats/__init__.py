@@ -1,9 +1,25 @@
-"""Pure statistics: numbers in, numbers out; numpy and scipy only.
+"""Pure statistics: numbers in, numbers out; numpy and scipy only, loaded when they are needed.
 
-May be imported by every folder, imports none of them.
+May be imported by every folder, imports only `errors`. Outcomes of episodes come from the stages
+and leave as decisions, levels and intervals.
+
+    pairing      pairs from outcomes
+    intervals    the exact interval of a rate
+    sign         the exact sign test of fixed size
+    checks       what given numbers must be
 """
 
 from lefleet.stats.intervals import exact_interval
+from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
 from lefleet.stats.sign import sign_test
 
-__all__ = ["exact_interval", "sign_test"]
+__all__ = [
+    "Pair",
+    "Pairing",
+    "Progress",
+    "Trial",
+    "exact_interval",
+    "pair_trials",
+    "read_pairs",
+    "sign_test",
+]
