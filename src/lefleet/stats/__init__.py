@@ -4,6 +4,9 @@ May be imported by every folder, imports only `errors`. Outcomes of episodes com
 and leave as decisions, levels and intervals.
 
     pairing      pairs from outcomes
+    spending     the exact sequential test for success
+    null_mass    the distribution under "not better" that it spends
+    ladder       its p-value while it has not rejected
     intervals    the exact interval of a rate
     sign         the exact sign test of fixed size
     checks       what given numbers must be
