@@ -7,11 +7,13 @@ and leave as decisions, levels and intervals.
     spending     the exact sequential test for success
     null_mass    the distribution under "not better" that it spends
     ladder       its p-value while it has not rejected
+    evalue       e-values for success and progress
     intervals    the exact interval of a rate
     sign         the exact sign test of fixed size
     checks       what given numbers must be
 """
 
+from lefleet.stats.evalue import log_e_value
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
 from lefleet.stats.sign import sign_test
@@ -22,6 +24,7 @@ __all__ = [
     "Progress",
     "Trial",
     "exact_interval",
+    "log_e_value",
     "pair_trials",
     "read_pairs",
     "sign_test",
