@@ -8,6 +8,7 @@ and leave as decisions, levels and intervals.
     null_mass    the distribution under "not better" that it spends
     ladder       its p-value while it has not rejected
     evalue       e-values for success and progress
+    sequence     the interval of the difference
     intervals    the exact interval of a rate
     sign         the exact sign test of fixed size
     checks       what given numbers must be
