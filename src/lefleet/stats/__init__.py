@@ -9,6 +9,7 @@ and leave as decisions, levels and intervals.
     ladder       its p-value while it has not rejected
     evalue       e-values for success and progress
     sequence     the interval of the difference
+    schedule     the level of each gate of a run
     intervals    the exact interval of a rate
     sign         the exact sign test of fixed size
     checks       what given numbers must be
@@ -17,6 +18,7 @@ and leave as decisions, levels and intervals.
 from lefleet.stats.evalue import log_e_value
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
+from lefleet.stats.schedule import gate_alpha
 from lefleet.stats.sign import sign_test
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Progress",
     "Trial",
     "exact_interval",
+    "gate_alpha",
     "log_e_value",
     "pair_trials",
     "read_pairs",
