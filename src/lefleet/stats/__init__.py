@@ -9,13 +9,16 @@ and leave as decisions, levels and intervals.
     ladder       its p-value while it has not rejected
     evalue       e-values for success and progress
     sequence     the interval of the difference
+    futility     when to give up
     schedule     the level of each gate of a run
+    fixed_size   what a test of fixed size needs
     intervals    the exact interval of a rate
     sign         the exact sign test of fixed size
     checks       what given numbers must be
 """
 
 from lefleet.stats.evalue import log_e_value
+from lefleet.stats.fixed_size import fixed_power, fixed_size
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
 from lefleet.stats.schedule import gate_alpha
@@ -27,6 +30,8 @@ __all__ = [
     "Progress",
     "Trial",
     "exact_interval",
+    "fixed_power",
+    "fixed_size",
     "gate_alpha",
     "log_e_value",
     "pair_trials",
