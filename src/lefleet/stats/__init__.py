@@ -3,6 +3,7 @@
 May be imported by every folder, imports only `errors`. Outcomes of episodes come from the stages
 and leave as decisions, levels and intervals.
 
+    gate         pairs to a decision, one by one or all at once
     pairing      pairs from outcomes
     spending     the exact sequential test for success
     null_mass    the distribution under "not better" that it spends
@@ -19,16 +20,22 @@ and leave as decisions, levels and intervals.
 
 from lefleet.stats.evalue import log_e_value
 from lefleet.stats.fixed_size import fixed_power, fixed_size
+from lefleet.stats.gate import Assessment, Gate, GateRule, Look, assess
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
 from lefleet.stats.schedule import gate_alpha
 from lefleet.stats.sign import sign_test
 
 __all__ = [
+    "Assessment",
+    "Gate",
+    "GateRule",
+    "Look",
     "Pair",
     "Pairing",
     "Progress",
     "Trial",
+    "assess",
     "exact_interval",
     "fixed_power",
     "fixed_size",
