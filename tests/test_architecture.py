@@ -26,7 +26,7 @@ PACKAGES = sorted({path.parent for path in MODULES} - {SOURCE})
 MAY_IMPORT = {
     "errors": set(),
     "records": {"errors"},
-    "stats": set(),
+    "stats": {"errors"},
     "process": {"errors"},
     "sim": {"errors"},
     "rollouts": {"errors", "records", "process", "sim"},
@@ -53,7 +53,9 @@ PUBLIC = {
         EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateEvidence GatePlan ImprovePlan
         ImproveRequest LossPoint MixRecord PairCounts PolicyResult Rate Record Request RunConfig
         Rung SeedBlock Tally TrainRequest decode encode validated""",
-    lefleet.stats: "exact_interval sign_test",
+    lefleet.stats: """Assessment Gate GateRule Look Pair Pairing Progress Trial assess
+        exact_interval fixed_power fixed_size gate_alpha log_e_value pair_trials read_pairs
+        sign_test""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver

@@ -1,0 +1,169 @@
+"""The gate: decisions, their evidence, and that only the order of the pairs counts."""
+
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lefleet.errors import BadInput
+from lefleet.stats import Gate, GateRule, Pair, assess, log_e_value
+from tests.stats.outcomes import WIN, chance, every_way, pairs
+
+LETTERS = st.text("wl-", max_size=60)
+SMALL = GateRule(max_pairs=40, min_effect=0.3)
+GRADED = GateRule(max_pairs=40, min_effect=0.3, metric="progress")
+RULES = st.sampled_from([SMALL, GRADED, GateRule(max_pairs=33, look_every=7, alpha=0.2)])
+OPPOSITE = {"better": "worse", "worse": "better"}
+
+
+@pytest.mark.parametrize("rule", [SMALL, GRADED])
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [("w" * 40, "better"), ("l" * 40, "worse"), ("wl" * 20, "futile"), ("w" * 4, "undecided")],
+)
+def test_states(rule, text, state):
+    assert assess(rule, pairs(text)).state == state
+
+
+def test_a_gate_that_never_gives_up_ends_at_its_last_pair():
+    rule = GateRule(max_pairs=33, min_effect=0.3, futility_below=0.0)
+    result = assess(rule, pairs("wl-" * 20))
+    assert (result.state, result.pairs, result.ignored) == ("exhausted", 33, 27)
+
+
+def test_looks_are_at_multiples_and_at_the_end():
+    rule = GateRule(max_pairs=13, futility_below=0.0)
+    assert [look.pairs for look in assess(rule, pairs("wl-" * 5)).path] == [5, 10, 13]
+
+
+def test_before_the_first_look_nothing_is_claimed():
+    result = assess(SMALL, pairs("www"))
+    assert (result.state, result.pairs, result.wins) == ("undecided", 3, 3)
+    assert (result.p_value, result.p_worse, result.interval) == (1.0, 1.0, (-1.0, 1.0))
+    assert result.path == ()
+
+
+def test_no_pairs_at_all():
+    assert assess(SMALL, []).difference == 0.0
+
+
+def test_pairs_after_the_decision_change_nothing_and_are_counted():
+    early = assess(SMALL, pairs("w" * 10))
+    late = assess(SMALL, pairs("w" * 10 + "l" * 50))
+    assert early.state == "better"
+    assert late == early._replace(ignored=50)
+
+
+def test_counts_and_difference():
+    result = assess(SMALL, pairs("wwl--wl---"))
+    assert (result.pairs, result.wins, result.losses) == (10, 3, 2)
+    assert result.difference == pytest.approx(0.1)
+    assert result.log_e == pytest.approx(log_e_value(3, 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(RULES, LETTERS, st.lists(st.integers(0, 60), max_size=4))
+def test_how_the_pairs_arrive_does_not_matter(rule, text, cuts):
+    gate = Gate.start(rule)
+    bounds = [0, *sorted(cuts), 60]
+    for start, end in pairwise(bounds):
+        gate = gate.observe(pairs(text[start:end]))
+    assert gate.assessment() == assess(rule, pairs(text))
+
+
+@settings(max_examples=40, deadline=None)
+@given(RULES, LETTERS)
+def test_swapping_the_policies_swaps_the_answer(rule, text):
+    # Giving up is the one thing without a mirror image: it asks for "better" first.
+    rule = replace(rule, futility_below=0.0)
+    result = assess(rule, pairs(text))
+    swapped = assess(rule, [pair.mirrored for pair in pairs(text)])
+    assert swapped.state == OPPOSITE.get(result.state, result.state)
+    assert (swapped.p_value, swapped.p_worse) == (result.p_worse, result.p_value)
+    assert swapped.difference == -result.difference
+
+
+@settings(max_examples=40, deadline=None)
+@given(RULES, LETTERS)
+def test_decision_and_evidence_agree(rule, text):
+    result = assess(rule, pairs(text))
+    assert (result.state == "better") == (result.p_value <= rule.alpha)
+    assert (result.state == "worse") == (result.p_worse <= rule.alpha)
+    values = [look.p_value for look in result.path]
+    assert values == sorted(values, reverse=True)
+    lows = [look.interval[0] for look in result.path]
+    assert lows == sorted(lows)
+
+
+@pytest.mark.parametrize("metric", ["success", "progress"])
+@pytest.mark.parametrize("look_every", [1, 3])
+def test_a_wrong_better_is_never_more_likely_than_alpha(metric, look_every):
+    rule = GateRule(
+        alpha=0.2, max_pairs=9, look_every=look_every, metric=metric, futility_below=0.0
+    )
+    differs = [True] * 8 + [False]
+    states = [assess(rule, outcomes).state for outcomes in every_way(differs)]
+    assert 0 < chance(states.count("better"), differs) <= Fraction(1, 5)
+    assert states.count("better") == states.count("worse")
+
+
+def test_a_candidate_that_is_worse_is_proven_worse_rather_than_given_up():
+    text = "l-l--l--wl-ll---l--l-ll--l-l--l-w-l-ll--l-"
+    assert assess(GateRule(max_pairs=100), pairs(text)).state == "worse"
+
+
+def test_progress_decides_where_success_says_nothing():
+    graded = [Pair(0, 0.4), Pair(0, 0.3), Pair(0, -0.1)] * 30
+    assert assess(GateRule(metric="progress"), graded).state == "better"
+    assert assess(GateRule(metric="success"), graded).wins == 0
+
+
+@pytest.mark.parametrize("futility_below", [0.0, 0.1])
+def test_policies_that_never_differ_end_early(futility_below):
+    result = assess(GateRule(futility_below=futility_below), pairs("-" * 200))
+    assert (result.state, result.p_value) == ("futile", 1.0)
+    assert result.pairs <= 100
+    assert -0.1 < result.interval[0] < 0 < result.interval[1] < 0.1
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001, 0.00001])
+def test_a_gate_that_is_too_strict_for_a_small_difference_still_proves_a_large_one(alpha):
+    assert assess(GateRule(alpha=alpha), pairs("wlww-" * 40)).state == "better"
+
+
+def test_a_gate_can_be_stored_and_goes_on():
+    gate = Gate.start(SMALL).observe(pairs("wl-ww"))
+    again = pickle.loads(pickle.dumps(gate)).observe([WIN] * 10)
+    assert again.assessment() == gate.observe([WIN] * 10).assessment()
+
+
+def test_thousands_of_pairs():
+    rule = GateRule(max_pairs=5000, min_effect=0.01, look_every=50, futility_below=0.0)
+    result = assess(rule, pairs("wl--" * 1250))
+    assert (result.state, result.pairs, len(result.path)) == ("exhausted", 5000, 100)
+    low, high = result.interval
+    assert -0.05 < low < 0 < high < 0.05
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("alpha", 0.0),
+        ("alpha", 1.0),
+        ("max_pairs", 0),
+        ("min_effect", 0.0),
+        ("min_effect", 1.0),
+        ("look_every", 0),
+        ("confidence", 95.0),
+        ("metric", "reward"),
+        ("futility_below", 1.0),
+        ("futility_below", -0.1),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(field, value):
+    with pytest.raises(BadInput, match=f"^{field}:"):
+        GateRule(**{field: value})
