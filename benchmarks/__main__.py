@@ -13,7 +13,7 @@ import tyro
 from benchmarks.report import RESULTS, Machine, render, rewrite
 from benchmarks.workshop import Workshop, say
 
-Name = Literal["data_path", "evaluation", "improvement", "tasks"]
+Name = Literal["data_path", "decisions", "evaluation", "improvement", "tasks"]
 ORDER: tuple[Name, ...] = get_args(Name)
 
 
