@@ -1,6 +1,7 @@
 """Measured claims: `make bench`, or `python -m benchmarks [name ...] [--quick]`.
 
     data_path     time that a training waits for data, LeRobot's loader against memory
+    decisions     false promotions of simulated runs, power and pairs of the gate
     evaluation    episodes per minute, lerobot-eval against lefleet eval
     improvement   more demonstrations against harvest against correct, at equal numbers
     tasks         success on the MT10 tasks outside easy3
@@ -9,5 +10,6 @@
 
 Each prints a table and replaces its own section of `RESULTS.md`; ratios are taken within one run.
 `--quick` only checks that everything still works: it is far too small to measure anything and
-leaves `RESULTS.md` as it is. `workshop` runs stages and commands, `report` makes the Markdown.
+leaves `RESULTS.md` as it is. `workshop` runs stages and commands, `gates` simulates gates,
+`report` makes the Markdown.
 """

@@ -12,7 +12,11 @@ import tyro
 from benchmarks.report import RESULTS, Machine, render, rewrite
 from benchmarks.workshop import Workshop, say
 
+<<<<<<< HEAD
 Name = Literal["data_path", "evaluation", "improvement", "tasks", "overhead", "ledger"]
+=======
+Name = Literal["data_path", "decisions", "evaluation", "improvement", "tasks"]
+>>>>>>> stats
 ORDER: tuple[Name, ...] = get_args(Name)
 
 

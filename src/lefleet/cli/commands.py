@@ -15,8 +15,10 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
     ImproveRequest,
+    SeedBlock,
     TrainRequest,
 )
+from lefleet.records.compare import Metric, Scope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,41 @@ class Stop(RunOutput):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compare(RunOutput):
+    """Is A better than B? Runs both on the same fresh seeds and stops when the answer is clear. A
+    and B are paths of checkpoints, hub ids, RUN:CYCLE, RUN:blessed or blessed."""
+
+    a: Annotated[str, Positional] = ""
+    """Checkpoint that is judged."""
+    b: Annotated[str, Positional] = ""
+    """Checkpoint that it is judged against."""
+    outcomes: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Judge outcomes in a CSV file instead, for instance of a real robot. Columns trial, task, a, b
+    (pairs) or trial, policy, success (single trials of a and b in the order they were run)."""
+    tasks: tuple[str, ...] = ("easy3",)
+    """Tasks or task sets (easy3, mt10, all)."""
+    alpha: float = 0.05
+    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    max_pairs: int = 200
+    """Pairs after which the comparison ends in any case. From a file: its rows."""
+    min_effect: float = 0.15
+    """Smallest difference that matters; what cannot show it any more is given up."""
+    metric: Metric = "success"
+    """success: which one succeeds more often. progress: which one comes further."""
+    scope: Scope = "pooled"
+    """pooled: all tasks together. per_task: no task may have become worse."""
+    seed: int = int(SeedBlock.COMPARE)
+    """First of the fresh seeds."""
+    out: Path | None = None
+    """Folder for episodes, record and plot. Default: one under WORKDIR/comparisons that belongs to
+    this question, so that the same command goes on or answers at once."""
+    workers: int = 0
+    """Processes. 0: one per core."""
+    device: str = "cpu"
+    """Torch device."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Status(RunOutput):
     """What the runs have come to."""
 
@@ -166,13 +203,14 @@ Command = (
     | Annotated[Collect, subcommand("collect", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("eval", prefix_name=False)]
+    | Annotated[Compare, subcommand("compare", prefix_name=False)]
     | Annotated[Improve, subcommand("improve", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 
 
 StageLeaf = CollectExpert | CollectDataset | CollectCorrections | Train | Evaluate | Improve
-Leaf = StageLeaf | Doctor | Demo | Run | Resume | Stop | Status
+Leaf = StageLeaf | Compare | Doctor | Demo | Run | Resume | Stop | Status
 
 
 class Parsed(NamedTuple):

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lefleet.records import (
     CheckpointRecord,
+    ComparisonRecord,
     DatasetRecord,
     EvaluationRecord,
     MixRecord,
@@ -92,6 +93,8 @@ def show_record(record: Record, folder: Path) -> None:
             summary = _checkpoint(record)
         case EvaluationRecord():
             summary = _evaluation(record)
+        case ComparisonRecord():
+            summary = _comparison(record)
         case MixRecord():
             summary = _mix(record)
     console.print(summary.title, style="bold")
@@ -145,6 +148,66 @@ def _evaluation(record: EvaluationRecord) -> _Summary:
     if record.videos_note:
         remarks.append(f"No videos: {record.videos_note}")
     return _Summary("success, with the exact 95 % interval", table, remarks)
+
+
+def _comparison(record: ComparisonRecord) -> _Summary:
+    table = _table("task", "pairs", "A won", "A lost", "A succeeds", "B succeeds")
+    for task, one in record.per_task.items():
+        table.add_row(
+            f"{task} (worse)" if one.is_worse else task,
+            str(one.pairs),
+            str(one.wins),
+            str(one.losses),
+            f"{one.candidate.successes}/{one.candidate.episodes}",
+            f"{one.baseline.successes}/{one.baseline.episodes}",
+        )
+    low, high = record.interval
+    remarks = [
+        f"A minus B: {record.difference:+.1%}, 95 % confidence sequence {low:+.1%} to {high:+.1%}.",
+        f"e = {record.e_value:.3g}, p = {record.p_value:.2g} for {record.side} (sequential).",
+        f"{record.pairs} pairs were enough; a test of fixed size for a difference of "
+        f"{record.min_effect:.0%} needs {record.fixed_pairs}."
+        if record.verdict != "inconclusive"
+        else f"A test of fixed size for a difference of {record.min_effect:.0%} needs "
+        f"{record.fixed_pairs} pairs.",
+        *([record.note] if record.note else []),
+    ]
+    return _Summary(sentence(record), table, remarks)
+
+
+def sentence(record: ComparisonRecord) -> str:
+    """The verdict for somebody who is no statistician."""
+    differing = record.wins + record.losses
+    does = "comes further" if record.metric == "progress" else "succeeds more often"
+    odds = round(1 / record.alpha)
+    match record.ended:
+        case "better":
+            return (
+                f"A is better than B: of {record.pairs} pairs it won {record.wins} and lost "
+                f"{record.losses}. If A were no better, this would happen at most once in "
+                f"{odds} such comparisons."
+            )
+        case "worse":
+            return (
+                f"A is worse than B: of {record.pairs} pairs it lost {record.losses} and won "
+                f"{record.wins}. If A were no worse, this would happen at most once in "
+                f"{odds} such comparisons."
+            )
+        case "vetoed":
+            worse = ", ".join(task for task, one in record.per_task.items() if one.is_worse)
+            return f"No clear answer: A {does} over all tasks, but has become worse in {worse}."
+        case "futile":
+            return (
+                f"No clear answer: after {record.pairs} pairs, {differing} of which differed "
+                f"({record.wins} won, {record.losses} lost), a difference of "
+                f"{record.min_effect:.0%} could hardly be shown any more within "
+                f"{record.max_pairs} pairs."
+            )
+        case "exhausted":
+            return (
+                f"No clear answer: {record.pairs} pairs, {differing} of which differed "
+                f"({record.wins} won, {record.losses} lost), do not show which one {does}."
+            )
 
 
 def _mix(record: MixRecord) -> _Summary:

@@ -43,13 +43,17 @@ def main() -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from lefleet.cli.commands import Doctor, StageCommand, parse
+    from lefleet.cli.commands import Compare, Doctor, StageCommand, parse
 
     command, overrides = parse(arguments)
     if isinstance(command, Doctor):
         from lefleet.cli.doctor import run_doctor
 
         return run_doctor(command)
+    if isinstance(command, Compare):
+        from lefleet.cli.compare import compare_command
+
+        return compare_command(command)
     if isinstance(command, StageCommand):
         from lefleet.cli.stage import run_stage_command
 

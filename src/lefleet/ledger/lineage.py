@@ -9,9 +9,11 @@ from sqlalchemy import Connection, func, insert, select
 from lefleet.ledger import schema
 from lefleet.records import (
     CheckpointRecord,
+    ComparisonRecord,
     DatasetRecord,
     EpisodeRecord,
     EvaluationRecord,
+    GateLook,
     MixRecord,
     Record,
 )
@@ -24,7 +26,7 @@ def insert_artifacts(
     episodes: Sequence[EpisodeRecord],
 ) -> None:
     """What a committed stage brought; `where` is its run, cycle and stage."""
-    digests = {}
+    digests: dict[str, str] = {}
     match record:
         case DatasetRecord():
             _insert_dataset(connection, where, record)
@@ -41,6 +43,9 @@ def insert_artifacts(
                     init_digest=record.init_digest,
                 )
             )
+        case ComparisonRecord():
+            digests = {"candidate": record.candidate, "baseline": record.baseline}
+            _insert_looks(connection, where, record.looks)
         case EvaluationRecord():
             digests["candidate"] = record.candidate.digest
             if record.baseline is not None:
@@ -56,6 +61,22 @@ def insert_artifacts(
             for episode in episodes
         ]
         connection.execute(insert(schema.episode), rows)
+
+
+def _insert_looks(connection: Connection, where: dict[str, Any], looks: Sequence[GateLook]) -> None:
+    rows = [
+        {
+            "run": where["run"],
+            "cycle": where["cycle"],
+            "look": number,
+            "low": look.interval[0],
+            "high": look.interval[1],
+            **{k: v for k, v in msgspec.structs.asdict(look).items() if k != "interval"},
+        }
+        for number, look in enumerate(looks, 1)
+    ]
+    if rows:
+        connection.execute(insert(schema.gate_look), rows)
 
 
 def _insert_dataset(connection: Connection, where: dict[str, Any], record: DatasetRecord) -> None:

@@ -116,6 +116,11 @@ gate_look = Table(
     Column("wins", Integer, nullable=False),
     Column("losses", Integer, nullable=False),
     Column("p_value", Float, nullable=False),
+    Column("p_worse", Float, nullable=False, server_default="1"),
+    Column("log_e", Float, nullable=False, server_default="0"),
+    Column("low", Float, nullable=False, server_default="-1"),
+    Column("high", Float, nullable=False, server_default="1"),
+    Column("power", Float, nullable=False, server_default="0"),
     UniqueConstraint("run", "cycle", "look"),
 )
 

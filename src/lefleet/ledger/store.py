@@ -204,19 +204,6 @@ class Ledger:
                     at=time.time(),
                 )
             )
-            if decision.gate is not None:
-                gate = decision.gate
-                connection.execute(
-                    insert(schema.gate_look).values(
-                        run=run,
-                        cycle=decision.cycle,
-                        look=1,
-                        pairs=gate.pairs,
-                        wins=gate.wins,
-                        losses=gate.losses,
-                        p_value=gate.p_value,
-                    )
-                )
             data = {"cycle": decision.cycle, "decision": decision.decision, "why": decision.why}
             _event(connection, run, "decision", data)
 

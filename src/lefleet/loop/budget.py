@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from lefleet.loop.state import RunState
-from lefleet.records import Budgets, EvaluateRequest, Request
+from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
 
 class Spent(NamedTuple):
@@ -21,10 +21,10 @@ def spent(state: RunState, wall_s: float, running_s: float = 0.0) -> Spent:
     for cycle in state.cycles:
         for record in (cycle.dataset(), cycle.mix()):
             collected += sum(tally.kept for tally in record.tallies.values()) if record else 0
-        for evaluation in (cycle.evaluation(), cycle.gate()):
-            if evaluation is not None:
-                evaluated += evaluation.candidate.overall.episodes
-                evaluated += evaluation.baseline.overall.episodes if evaluation.baseline else 0
+        if (evaluation := cycle.evaluation()) is not None:
+            evaluated += evaluation.candidate.overall.episodes
+        if (gate := cycle.gate()) is not None:
+            evaluated += gate.episodes
     return Spent(wall_s, state.device_seconds + running_s, collected, evaluated)
 
 
@@ -44,10 +44,15 @@ def reached(budgets: Budgets, used: Spent) -> str:
 
 def would_exceed(budgets: Budgets, used: Spent, request: Request, tasks: int) -> str:
     """The limit that carrying out `request` would exceed, in words."""
-    if not isinstance(request, EvaluateRequest) or not budgets.evaluation_episodes:
+    match request:
+        case EvaluateRequest():
+            planned = tasks * request.episodes_per_task
+        case CompareRequest():
+            planned = 2 * request.max_pairs
+        case _:
+            return ""
+    if not budgets.evaluation_episodes:
         return ""
-    policies = 2 if request.baseline else 1
-    planned = policies * tasks * request.episodes_per_task
     if used.evaluation_episodes + planned <= budgets.evaluation_episodes:
         return ""
     return (

@@ -51,6 +51,11 @@ def _merge(raw: dict[str, Any], override: str) -> None:
         raise BadInput(f"{key}: {value!r} is not a YAML value.") from error
 
 
+def count_tasks(config: RunConfig) -> int:
+    """Tasks of a run; those of another environment are as the config names them."""
+    return len(config.tasks if config.evaluate.env else resolve_tasks(config.tasks))
+
+
 def _check(config: RunConfig) -> None:
     """What types alone cannot say."""
     if (
@@ -79,7 +84,7 @@ def _check(config: RunConfig) -> None:
         )
     first_seed(SeedBlock.GATE, config.seed, config.budgets.cycles - 1)
     for name, count, room in (
-        ("gate.pairs_per_task", config.gate.pairs_per_task, PER_CYCLE),
+        ("gate.max_pairs", -(-config.gate.max_pairs // count_tasks(config)), PER_CYCLE),
         ("improve.episodes_per_task", 5 * config.improve.episodes_per_task, PER_CYCLE),
         ("evaluate.episodes_per_task", config.evaluate.episodes_per_task, PER_RUN),
     ):

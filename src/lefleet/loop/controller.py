@@ -12,14 +12,21 @@ from lefleet.ledger import AttemptRow, open_ledger
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempt import Cancelled, Ending, Gone, carry_out
 from lefleet.loop.budget import reached, spent, would_exceed
+from lefleet.loop.config import count_tasks
 from lefleet.loop.evidence import make_decision
 from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
 from lefleet.loop.requests import make_request, stage_folder
 from lefleet.loop.state import RunState, read_state
 from lefleet.loop.summary import write_summary
 from lefleet.loop.watch import Watch
-from lefleet.records import EpisodeRecord, EvaluationRecord, Record, Request, RunConfig
-from lefleet.sim.tasks import resolve_tasks
+from lefleet.records import (
+    ComparisonRecord,
+    EpisodeRecord,
+    EvaluationRecord,
+    Record,
+    Request,
+    RunConfig,
+)
 from lefleet.stages.journal import Journal
 
 LOCK = ".controller.lock"
@@ -82,9 +89,7 @@ class Controller:
     def _stage(self, state: RunState, cycle: int, stage: str) -> EndRun | None:
         request = make_request(state, self._folder, cycle, stage)
         used = spent(state, self._wall_s())
-        is_ours = not self._config.evaluate.env
-        tasks = len(resolve_tasks(self._config.tasks) if is_ours else self._config.tasks)
-        budgets = self._config.budgets
+        budgets, tasks = self._config.budgets, count_tasks(self._config)
         if limit := reached(budgets, used) or would_exceed(budgets, used, request, tasks):
             return EndRun("finished", limit)
         folder = stage_folder(self._folder, cycle, stage)
@@ -113,7 +118,7 @@ class Controller:
 
     def _commit(self, cycle: int, stage: str, request: Request, record: Record) -> None:
         episodes: list[EpisodeRecord] = []
-        if isinstance(record, EvaluationRecord):
+        if isinstance(record, EvaluationRecord | ComparisonRecord):
             file = stage_folder(self._folder, cycle, stage) / record.episodes_file
             with Journal(file, EpisodeRecord) as journal:
                 episodes = journal.lines

@@ -1,14 +1,11 @@
-"""Evidence and history to a decision: pure functions.
-
-The judge is a simple exact one: a fixed number of pairs on fresh seeds, of which only the pairs
-that differ count, each side tested at level alpha.
-"""
+"""Evidence and history to a decision: pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lefleet.records import DecidePlan, Decision, GateEvidence, PairCounts
-from lefleet.stats import sign_test
+from lefleet.records import DecidePlan, Decision, GateEvidence
+
+UNDECIDED = ("futile", "exhausted")
 
 
 class Evidence(NamedTuple):
@@ -37,26 +34,6 @@ class History(NamedTuple):
     """Length of the policy ladder."""
 
 
-def judge(pairs: PairCounts, alpha: float) -> GateEvidence:
-    """Is the candidate better or worse than the baseline, at level `alpha` each?"""
-    wins, losses = pairs.only_candidate, pairs.only_baseline
-    better, worse = sign_test(wins, losses), sign_test(losses, wins)
-    if better <= alpha:
-        verdict = "better"
-    elif worse <= alpha:
-        verdict = "worse"
-    else:
-        verdict = "inconclusive"
-    return GateEvidence(
-        verdict=verdict,  # type: ignore[arg-type]
-        pairs=pairs.both + pairs.neither + wins + losses,
-        wins=wins,
-        losses=losses,
-        p_value=min(better, worse),
-        alpha=alpha,
-    )
-
-
 def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
     """One row of the decision table."""
 
@@ -78,11 +55,17 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
             why = f"first checkpoint above {plan.baseline_floor:.0%}: the one to beat"
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
-    counted = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, p = {gate.p_value:.2g}"
+    counted = (
+        f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, "
+        f"p = {gate.p_value:.2g} at level {gate.alpha:.2g}"
+    )
     if gate.verdict == "better":
         return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)
     if gate.verdict == "worse":
         return outcome("rollback", f"worse than the baseline ({counted})")
+    if gate.ended == "vetoed":
+        tasks = ", ".join(gate.worse_tasks)
+        return outcome("iterate", f"better in all, but worse in {tasks} ({counted})")
     if _inconclusive_in_a_row(evidence, history) < plan.escalate_after:
         return outcome("iterate", f"no difference shown ({counted})")
     if history.blessed_rate < plan.escalate_floor:
@@ -97,11 +80,11 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
 
 
 def _inconclusive_in_a_row(evidence: Evidence, history: History) -> int:
-    """This gate and those directly before it on the same rung that ended without a verdict."""
+    """This gate and those directly before it on the same rung that futility or max_pairs ended."""
     count = 1
     for decision in reversed(history.decisions):
         gate = decision.gate
-        if decision.rung != evidence.rung or gate is None or gate.verdict != "inconclusive":
+        if decision.rung != evidence.rung or gate is None or gate.ended not in UNDECIDED:
             break
         count += 1
     return count

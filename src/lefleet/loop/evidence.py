@@ -1,8 +1,8 @@
 """What is known about a candidate, put before `decide`."""
 
-from lefleet.loop.decide import Evidence, History, decide, judge
+from lefleet.loop.decide import Evidence, History, decide
 from lefleet.loop.state import CycleState, RunState
-from lefleet.records import Decision, EvaluationRecord
+from lefleet.records import ComparisonRecord, Decision, EvaluationRecord, GateEvidence
 
 
 def make_decision(state: RunState, cycle: int) -> Decision:
@@ -10,13 +10,12 @@ def make_decision(state: RunState, cycle: int) -> Decision:
     current = state.cycles[cycle]
     evaluation = _required(current.evaluation())
     gate = current.gate()
-    pairs = gate.pairs if gate is not None else None
     evidence = Evidence(
         cycle=cycle,
         rung=state.rung(),
         candidate=evaluation.candidate.digest,
         rate=evaluation.candidate.overall.rate,
-        gate=judge(pairs, state.config.gate.alpha) if pairs is not None else None,
+        gate=gate_evidence(gate, len(state.gates_before(cycle)) + 1) if gate else None,
         diagnosis=diagnose(current),
     )
     blessed = state.blessed()
@@ -27,6 +26,26 @@ def make_decision(state: RunState, cycle: int) -> Decision:
         rungs=len(state.config.ladder),
     )
     return decide(evidence, history, state.config.decide)
+
+
+def gate_evidence(record: ComparisonRecord, number: int) -> GateEvidence:
+    """What a decision keeps of a comparison."""
+    return GateEvidence(
+        verdict=record.verdict,
+        ended=record.ended,
+        pairs=record.pairs,
+        wins=record.wins,
+        losses=record.losses,
+        e_value=record.e_value,
+        p_value=record.p_value,
+        difference=record.difference,
+        interval=record.interval,
+        alpha=record.alpha,
+        number=number,
+        max_pairs=record.max_pairs,
+        fixed_pairs=record.fixed_pairs,
+        worse_tasks=tuple(task for task, one in record.per_task.items() if one.is_worse),
+    )
 
 
 def diagnose(cycle: CycleState) -> tuple[str, ...]:

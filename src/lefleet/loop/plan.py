@@ -9,6 +9,7 @@ from lefleet.loop.requests import demonstrations, make_request, stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import (
     CheckpointRecord,
+    CompareRequest,
     Contract,
     DatasetRecord,
     Decision,
@@ -20,6 +21,7 @@ from lefleet.records import (
     RunConfig,
     TrainRequest,
 )
+from lefleet.stages.compare import stock_block
 from lefleet.stages.stock_eval import eval_command
 from lefleet.stages.train_command import start_command
 
@@ -91,9 +93,11 @@ def _words(request: Request, config: RunConfig, cycle: int) -> str:
         case TrainRequest():
             start = ", from the blessed checkpoint" if cycle and request.init else ""
             return f"{request.steps} steps of {request.policy_type}{start}"
-        case EvaluateRequest() if request.baseline:
-            pairs = request.episodes_per_task
-            return f"candidate and baseline on {pairs} fresh seeds per task from {request.seed}"
+        case CompareRequest():
+            return (
+                f"candidate and baseline on at most {request.max_pairs} fresh pairs from seed "
+                f"{request.seed}, at level {request.alpha:.2g}"
+            )
         case ImproveRequest():
             return f"{request.method}, up to {request.episodes_per_task} episodes per task"
         case EvaluateRequest():
@@ -123,9 +127,12 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
         case EvaluateRequest() if request.env:
             weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
             yield eval_command(request, str(weights), folder / "candidate")
-            if request.baseline:
-                yield eval_command(request, request.baseline, folder / "baseline")
-        case EvaluateRequest() | ExpertDemos() | ImproveRequest():
+        case CompareRequest() if request.env:
+            weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
+            block = stock_block(request)
+            yield eval_command(block, str(weights), folder / "candidate")
+            yield eval_command(block, request.baseline, folder / "baseline")
+        case EvaluateRequest() | CompareRequest() | ExpertDemos() | ImproveRequest():
             device = "cpu" if isinstance(request, ExpertDemos) else request.device
             yield (sys.executable, "-m", "lefleet.rollouts.worker", device)
         case _:

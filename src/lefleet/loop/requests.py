@@ -6,6 +6,7 @@ from lefleet.loop.seeds import first_seed
 from lefleet.loop.state import RunState
 from lefleet.records import (
     CheckpointRecord,
+    CompareRequest,
     DatasetSource,
     EvaluateRequest,
     ExistingDataset,
@@ -18,6 +19,7 @@ from lefleet.records import (
     SeedBlock,
     TrainRequest,
 )
+from lefleet.stats import gate_alpha
 
 STAGES = ("collect", "train", "evaluate", "gate", "improve")
 
@@ -153,15 +155,20 @@ def _evaluate(config: RunConfig, run_folder: Path, cycle: int) -> EvaluateReques
     )
 
 
-def _gate(state: RunState, run_folder: Path, cycle: int) -> EvaluateRequest:
-    config = state.config
-    return EvaluateRequest(
+def _gate(state: RunState, run_folder: Path, cycle: int) -> CompareRequest:
+    config, gate = state.config, state.config.gate
+    return CompareRequest(
         checkpoint=str(stage_folder(run_folder, cycle, "train")),
         baseline=_required(state.blessed()).path,
         tasks=config.tasks,
-        episodes_per_task=config.gate.pairs_per_task,
+        max_pairs=gate.max_pairs,
+        alpha=gate_alpha(gate.guarantee, gate.alpha, state.gates_before(cycle)),
+        min_effect=gate.min_effect,
+        metric=gate.metric,
+        scope=gate.scope,
+        look_every=gate.look_every,
         seed=first_seed(SeedBlock.GATE, config.seed, cycle),
-        videos_per_task=0,
+        initial_states=config.evaluate.initial_states,
         device=config.device,
         env=config.evaluate.env,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from lefleet.ledger import AttemptRow, Ledger
 from lefleet.records import (
     CheckpointRecord,
+    ComparisonRecord,
     DatasetRecord,
     Decision,
     EvaluationRecord,
@@ -36,9 +37,9 @@ class CycleState:
         record = self.records.get("evaluate")
         return record if isinstance(record, EvaluationRecord) else None
 
-    def gate(self) -> EvaluationRecord | None:
+    def gate(self) -> ComparisonRecord | None:
         record = self.records.get("gate")
-        return record if isinstance(record, EvaluationRecord) else None
+        return record if isinstance(record, ComparisonRecord) else None
 
     def mix(self) -> MixRecord | None:
         record = self.records.get("improve")
@@ -69,6 +70,14 @@ class RunState:
             for cycle in self.cycles
             if (checkpoint := cycle.checkpoint()) and checkpoint.digest == digests[-1]
         )
+
+    def gates_before(self, cycle: int) -> list[bool]:
+        """Of every gate before `cycle`, in order, whether it promoted."""
+        return [
+            one.decision.decision == "promote"
+            for one in self.cycles
+            if one.index < cycle and one.decision and one.decision.gate
+        ]
 
     def rung(self) -> int:
         """Rung of the ladder that the current cycle trains on."""

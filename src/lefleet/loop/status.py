@@ -31,6 +31,7 @@ def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
 def _cycle(cycle: CycleState) -> dict[str, Any]:
     evaluation, dataset, checkpoint = cycle.evaluation(), cycle.dataset(), cycle.checkpoint()
     overall = evaluation.candidate.overall if evaluation else None
+    gate = cycle.decision.gate if cycle.decision else None
     return {
         "index": cycle.index,
         "decision": cycle.decision.decision if cycle.decision else None,
@@ -41,5 +42,10 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
         "episodes": overall.episodes if overall else None,
         "demonstrations": len(dataset.episodes) if dataset else None,
         "checkpoint_digest": checkpoint.digest if checkpoint else None,
+        "gate": msgspec.to_builtins(gate) if gate else None,
+        "tasks": {
+            task: {"success_rate": rate.rate, "interval": rate.interval, "episodes": rate.episodes}
+            for task, rate in (evaluation.candidate.per_task if evaluation else {}).items()
+        },
         "stages": sorted(cycle.records),
     }

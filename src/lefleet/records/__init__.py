@@ -16,6 +16,12 @@ from lefleet.records.collect import (
     ExpertDemos,
     Tally,
 )
+from lefleet.records.compare import (
+    CompareRequest,
+    ComparisonRecord,
+    GateLook,
+    TaskPairs,
+)
 from lefleet.records.decision import Decision, GateEvidence
 from lefleet.records.evaluate import (
     EpisodeRecord,
@@ -40,14 +46,16 @@ from lefleet.records.run import (
 from lefleet.records.seeds import SeedBlock
 from lefleet.records.train import TrainRequest
 
-Request = CollectRequest | TrainRequest | EvaluateRequest | ImproveRequest
-Record = DatasetRecord | CheckpointRecord | EvaluationRecord | MixRecord
+Request = CollectRequest | TrainRequest | EvaluateRequest | CompareRequest | ImproveRequest
+Record = DatasetRecord | CheckpointRecord | EvaluationRecord | ComparisonRecord | MixRecord
 
 __all__ = [
     "AddedData",
     "Budgets",
     "CheckpointRecord",
     "CollectRequest",
+    "CompareRequest",
+    "ComparisonRecord",
     "Contract",
     "Corrections",
     "DatasetRecord",
@@ -62,6 +70,7 @@ __all__ = [
     "ExpertDemos",
     "ExpertGrowth",
     "GateEvidence",
+    "GateLook",
     "GatePlan",
     "ImprovePlan",
     "ImproveRequest",
@@ -76,6 +85,7 @@ __all__ = [
     "Rung",
     "SeedBlock",
     "Tally",
+    "TaskPairs",
     "TrainRequest",
     "decode",
     "encode",

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from lefleet.records.border import Strict
+from lefleet.records.compare import Ended, Verdict
 
-Verdict = Literal["better", "worse", "inconclusive"]
 Outcome = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]
 
 
@@ -12,14 +12,27 @@ class GateEvidence(Strict, frozen=True, kw_only=True):
     """Candidate against baseline on the same fresh seeds."""
 
     verdict: Verdict
+    ended: Ended
     pairs: int
     wins: int
     """Pairs in which only the candidate succeeded."""
     losses: int
     """Pairs in which only the baseline succeeded."""
+    e_value: float
     p_value: float
-    """Of the side that the verdict speaks about: the smaller of better and worse."""
+    """Of the side to which the pairs lean, as the e-value."""
+    difference: float
+    interval: tuple[float, float]
+    """Confidence sequence of the difference."""
     alpha: float
+    """Level of this gate."""
+    number: int
+    """This is the run's gate number so and so, from 1."""
+    max_pairs: int
+    fixed_pairs: int
+    """Pairs that a test of fixed size would have needed."""
+    worse_tasks: tuple[str, ...] = ()
+    """Tasks that were shown to have become worse."""
 
 
 class Decision(Strict, frozen=True, kw_only=True):

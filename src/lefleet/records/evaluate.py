@@ -54,6 +54,8 @@ class EpisodeRecord(Strict, frozen=True, kw_only=True):
     """Path relative to the stage folder, empty when not filmed."""
     video_problem: str = ""
     """Why it could not be filmed."""
+    start: str = ""
+    """Digest of the initial state, where it is known."""
 
 
 class Rate(Strict, frozen=True, kw_only=True):

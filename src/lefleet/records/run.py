@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from lefleet.records.border import Strict
 from lefleet.records.collect import NotNegative, Positive, Share, Tasks
+from lefleet.records.compare import Effect, Level, Metric, Scope
 
 Hours = Annotated[float, Meta(ge=0.0)]
 
@@ -53,13 +54,23 @@ class EvaluatePlan(Strict, frozen=True, kw_only=True):
     videos_per_task: NotNegative = 1
     env: dict[str, str] = {}
     """LeRobot environment flags. Empty: LeFleet's own MetaWorld."""
+    initial_states: NotNegative = 0
+    """Initial states of each task, where the environment has a finite list. 0: unlimited."""
 
 
 class GatePlan(Strict, frozen=True, kw_only=True):
     """The comparison of candidate and baseline."""
 
-    pairs_per_task: Positive = 20
-    alpha: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.05
+    alpha: Level = 0.05
+    """For the whole run, not for one gate."""
+    guarantee: Literal["run", "rate"] = "run"
+    """run: with a chance of at least 1 - alpha, no candidate that is not better is ever promoted.
+    rate: of all promotions, at most a share alpha is expected to be false."""
+    max_pairs: Positive = 200
+    min_effect: Effect = 0.15
+    metric: Metric = "success"
+    scope: Scope = "pooled"
+    look_every: Positive = 5
 
 
 class DecidePlan(Strict, frozen=True, kw_only=True):

@@ -14,3 +14,4 @@ class SeedBlock(IntEnum):
     EVALUATE = 100_000_000
     IMPROVE = 200_000_000
     GATE = 300_000_000
+    COMPARE = 500_000_000

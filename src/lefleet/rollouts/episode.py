@@ -1,5 +1,6 @@
 """One running episode: a world, who acts in it, and what is kept of it."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Episode:
         self._limit = episode_limit(batch, slot.task)
         self._actor = make_actor(batch.behaviour, slot.task, slot.seed)
         self._raw = world.reset(slot.seed)
+        self._start = hashlib.sha256(self._raw.tobytes()).hexdigest()[:16]
         self.observation = encode(self._raw, slot.task)
         self._success = False
         self._steps = 0
@@ -57,10 +59,12 @@ class Episode:
             progress=self.world.progress,
             length=self._steps,
             checkpoint=self._batch.checkpoint,
+            label=self._batch.label,
             labelled=len(self._taught) if kept else 0,
             frames=self.slot.frames if kept else "",
             video="" if problem else self.slot.video,
             video_problem=problem,
+            start=self._start,
         )
 
 

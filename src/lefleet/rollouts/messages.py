@@ -52,6 +52,8 @@ class Batch(Strict, frozen=True, kw_only=True):
     behaviour: Behaviour
     checkpoint: str = ""
     """Folder of the policy; empty where none acts."""
+    label: str = ""
+    """Comes back with every episode."""
     seed: int = 0
     """Seeds policies that sample."""
     episode_length: int = 0
@@ -69,8 +71,12 @@ class Finished(Strict, frozen=True, kw_only=True):
     progress: float
     length: int
     checkpoint: str = ""
+    label: str = ""
+    """Of the batch."""
     labelled: int = 0
     """Frames written."""
     frames: str = ""
     video: str = ""
     video_problem: str = ""
+    start: str = ""
+    """Digest of the initial state."""

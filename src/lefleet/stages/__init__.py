@@ -10,7 +10,11 @@
     gather       roll out until enough episodes are kept
     layout       how episodes of the simulation lie in a dataset
     datasets     LeRobotDatasets: write, describe, select, merge
-    collect, train, evaluate, improve    the bodies
+    pairs        pairs of episodes: their order, and when they are complete
+    verdict      pairs to a verdict and its record
+    outcomes     a CSV file of somebody's trials to a verdict
+    evidence_plot    the evidence as a picture
+    collect, train, evaluate, compare, improve    the bodies
 
 Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodies only, LeRobot.
 `cli` and the loop call `run_stage`. A stage can be killed at any time: run again on the same

@@ -11,7 +11,6 @@ from lefleet.records import (
     PolicyResult,
     Rate,
 )
-from lefleet.records.evaluate import PolicyRole
 from lefleet.rollouts import Act, Finished, Simulators, Slot, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
@@ -20,7 +19,7 @@ from lefleet.stages.journal import Journal
 from lefleet.stages.plan import Key, interleave, plan_batches
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint
-from lefleet.stages.stock_eval import stock_episodes
+from lefleet.stages.stock_eval import run_stock
 from lefleet.stats import exact_interval
 
 EPISODES = "episodes.jsonl"
@@ -52,15 +51,9 @@ def _evaluate_elsewhere(
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline") if request.baseline else None
     _pin(stage, candidate, baseline)
-    roles: dict[PolicyRole, str] = {"candidate": candidate.path}
-    if baseline is not None:
-        roles["baseline"] = baseline.path
+    roles = {"candidate": candidate.path} | ({"baseline": baseline.path} if baseline else {})
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
-        for number, (role, path) in enumerate(roles.items()):
-            progress(Update(number, len(roles), "policies", "lerobot-eval is running"))
-            if not any(line.policy == role for line in journal.lines):
-                # All lines of one policy at once, so that none means not run.
-                journal.extend(stock_episodes(request, role, path, stage))
+        run_stock(request, roles, journal, stage, progress)
         episodes: list[EpisodeRecord] = journal.lines
     tasks = tuple(dict.fromkeys(episode.task for episode in episodes))
     return _record(request, tasks, candidate, baseline, episodes=episodes)
@@ -130,13 +123,14 @@ def _run_missing(
                 episode_length=request.episode_length,
             )
             for finished in simulators.run(batches):
-                journal.append(_episode(role, finished, stage.path))
+                journal.append(episode_of(role, finished, stage.path))
                 successes += finished.success
                 count = len(journal.lines)
                 progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
 
 
-def _episode(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
+def episode_of(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
+    """What is kept of a finished episode."""
     return EpisodeRecord(
         policy="candidate" if role == "candidate" else "baseline",
         task=finished.task,
@@ -146,6 +140,7 @@ def _episode(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
         length=finished.length,
         video=str(Path(finished.video).relative_to(folder)) if finished.video else "",
         video_problem=finished.video_problem,
+        start=finished.start,
     )
 
 
@@ -165,13 +160,17 @@ def summarise(
 
 def rate(episodes: Sequence[EpisodeRecord]) -> Rate:
     """Successes of a number of episodes that was fixed beforehand."""
-    successes = sum(episode.success for episode in episodes)
-    count = len(episodes)
+    return rate_of([episode.success for episode in episodes])
+
+
+def rate_of(successes: Sequence[bool]) -> Rate:
+    """As `rate`, of outcomes alone."""
+    count = len(successes)
     return Rate(
-        successes=successes,
+        successes=sum(successes),
         episodes=count,
-        rate=successes / count,
-        interval=exact_interval(successes, count),
+        rate=sum(successes) / count,
+        interval=exact_interval(sum(successes), count),
     )
 
 

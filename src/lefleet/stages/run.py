@@ -7,6 +7,8 @@ from lefleet.errors import BadInput
 from lefleet.records import (
     CheckpointRecord,
     CollectRequest,
+    CompareRequest,
+    ComparisonRecord,
     DatasetRecord,
     EvaluateRequest,
     EvaluationRecord,
@@ -33,6 +35,10 @@ def run_stage(
 def run_stage(
     request: EvaluateRequest, folder: str | Path, progress: Progress = ...
 ) -> EvaluationRecord: ...
+@overload
+def run_stage(
+    request: CompareRequest, folder: str | Path, progress: Progress = ...
+) -> ComparisonRecord: ...
 @overload
 def run_stage(
     request: ImproveRequest, folder: str | Path, progress: Progress = ...
@@ -68,6 +74,10 @@ def _body(request: Request) -> Any:
             from lefleet.stages.evaluate import evaluate
 
             return evaluate
+        case CompareRequest():
+            from lefleet.stages.compare import compare
+
+            return compare
         case ImproveRequest():
             from lefleet.stages.improve import improve
 

@@ -1,7 +1,7 @@
 """Evaluation in any other LeRobot environment, by LeRobot's own `lerobot-eval`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,8 @@ from lefleet.process import launch, stop
 from lefleet.records import EpisodeRecord, EvaluateRequest
 from lefleet.records.evaluate import PolicyRole
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.journal import Journal
+from lefleet.stages.progress import Progress, Update
 from lefleet.stages.train_log import last_words, split_lines
 
 
@@ -27,6 +29,22 @@ def eval_command(request: EvaluateRequest, checkpoint: str, output: Path) -> tup
     }
     program = (sys.executable, "-m", "lerobot.scripts.lerobot_eval")
     return (*program, *(f"--{name}={value}" for name, value in flags.items()))
+
+
+def run_stock(
+    request: EvaluateRequest,
+    roles: Mapping[str, str],
+    journal: Journal,
+    stage: StageFolder,
+    progress: Progress,
+) -> None:
+    """Append every policy's whole block that is not there yet; `roles` are paths by role."""
+    for number, (name, path) in enumerate(roles.items()):
+        role: PolicyRole = "candidate" if name == "candidate" else "baseline"
+        progress(Update(number, len(roles), "policies", "lerobot-eval is running"))
+        if not any(line.policy == role for line in journal.lines):
+            # All lines of one policy at once, so that none means not run.
+            journal.extend(stock_episodes(request, role, path, stage))
 
 
 def stock_episodes(

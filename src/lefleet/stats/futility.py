@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 _PRIOR_PAIRS = 4.0
 # How much higher the boundary of linear spending ends than that of a single look.
 _SPENDING = 0.45
-# A proof of worse that is at least this likely is worth going on for. With 0.5 a candidate that is
-# no better costs a little more than 0.7 of the pairs of a fixed-size test, with this less.
-_LIKELY = 0.6
+# Standard deviations beyond the boundary for a power of 0.8.
+_POWER = 0.84
+# A proof of worse that is at least this likely is worth going on for. A smaller number proves more
+# candidates worse; this one keeps those that are no better below 0.7 of a fixed-size test's pairs.
+_LIKELY = 0.65
 
 
 def critical_of_spending(alpha: float) -> float:
@@ -29,7 +31,7 @@ def critical_of_spending(alpha: float) -> float:
 
 
 def critical_of_betting(alpha: float) -> float:
-    """The same for an e-value: no bet turns a smaller lead into 1 / alpha."""
+    """The same for an e-value: about what the best single bet needs to reach 1 / alpha."""
     return sqrt(2.0 * log(1.0 / alpha))
 
 
@@ -61,9 +63,9 @@ def conditional_power(
 
     Normal approximation: Phi((lead + r*delta - c*sqrt(q + r*v)) / sqrt(r*(v - delta^2))), where
     q is the sum of squared differences, v their mean, r the pairs left. For success the lead is
-    wins minus losses and q the number of pairs that differ. delta is `min_effect`, or the
-    difference that just leads to the boundary on average where the gate is too small for less:
-    it could prove a larger one.
+    wins minus losses and q the number of pairs that differ. delta is `min_effect`; where the gate
+    is too small or too strict for that, it is the difference that the gate proves with a power of
+    0.8, for it may well be that large.
     """
     import numpy as np
     from scipy.special import ndtr
@@ -73,7 +75,7 @@ def conditional_power(
         return np.where((lead > 0) & (lead >= critical * np.sqrt(squares)), 1.0, 0.0)
     mean_square = (squares + _PRIOR_PAIRS / 2) / (pairs + _PRIOR_PAIRS)
     mean_square = np.maximum(mean_square, min_effect)
-    provable = critical * np.sqrt(mean_square / (pairs + left))
+    provable = (critical + _POWER) * np.sqrt(mean_square / (pairs + left))
     effect = np.minimum(np.maximum(min_effect, provable), mean_square)
     needed = critical * np.sqrt(squares + left * mean_square)
     spread = np.sqrt(left * np.maximum(mean_square - effect**2, 1e-9))

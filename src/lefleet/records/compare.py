@@ -1,0 +1,128 @@
+"""Is one checkpoint better than another: request, looks, and the verdict."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lefleet.records.border import Strict
+from lefleet.records.collect import NotNegative, Positive, Tasks
+from lefleet.records.evaluate import Rate
+from lefleet.records.seeds import SeedBlock
+
+Verdict = Literal["better", "worse", "inconclusive"]
+Ended = Literal["better", "worse", "futile", "exhausted", "vetoed"]
+Metric = Literal["success", "progress"]
+Scope = Literal["pooled", "per_task"]
+Level = Annotated[float, Meta(gt=0.0, le=0.5)]
+Effect = Annotated[float, Meta(gt=0.0, lt=1.0)]
+
+
+class CompareRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
+    """Pairs of episodes on the same seeds until the evidence suffices."""
+
+    checkpoint: str
+    """Checkpoint that is judged: train stage folder, pretrained_model folder, or hub id."""
+    baseline: str
+    """Checkpoint that it is judged against."""
+    tasks: Tasks = ("easy3",)
+    """Tasks or task sets (easy3, mt10, all)."""
+    max_pairs: Positive = 200
+    """Pairs after which the comparison ends in any case, over all tasks."""
+    alpha: Level = 0.05
+    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    min_effect: Effect = 0.15
+    """Smallest difference that matters; what cannot show it any more is given up."""
+    metric: Metric = "success"
+    """success: which checkpoint succeeds more often. progress: which one comes further."""
+    scope: Scope = "pooled"
+    """pooled: all tasks together. per_task: no task may have become worse."""
+    look_every: Positive = 5
+    """Pairs between two looks at the evidence."""
+    seed: NotNegative = int(SeedBlock.COMPARE)
+    """First seed; fresh ones, that neither data nor another judgement has used."""
+    batch_size: Positive = 10
+    """Episodes of one checkpoint that step together."""
+    initial_states: NotNegative = 0
+    """Initial states that the environment has for each task. 0: one for every seed."""
+    workers: NotNegative = 0
+    """Processes. 0: one per core."""
+    device: str = "cpu"
+    """Torch device."""
+    env: dict[str, str] = {}
+    """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
+
+
+class GateLook(Strict, frozen=True, kw_only=True):
+    """The evidence at one look."""
+
+    pairs: int
+    wins: int
+    losses: int
+    log_e: float
+    """Natural logarithm of the e-value for "better"."""
+    p_value: float
+    """For "better"; sequential."""
+    p_worse: float
+    interval: tuple[float, float]
+    """Confidence sequence of the difference."""
+    power: float
+    """Chance to show `min_effect` from here on."""
+
+
+class TaskPairs(Strict, frozen=True, kw_only=True):
+    """One task's part of a comparison; the intervals are as if the number had been fixed."""
+
+    pairs: int
+    wins: int
+    losses: int
+    candidate: Rate
+    baseline: Rate
+    is_worse: bool
+    """Shown to have become worse, at its share of alpha."""
+
+
+class ComparisonRecord(
+    Strict, frozen=True, kw_only=True, tag_field="kind", tag="comparison_record"
+):
+    """A finished comparison; the episodes are in `episodes_file` beside it."""
+
+    verdict: Verdict
+    """About the candidate, against the baseline."""
+    ended: Ended
+    """futile: `min_effect` was out of reach. exhausted: max_pairs. vetoed: a task became worse."""
+    pairs: int
+    wins: int
+    """Pairs in which only the candidate succeeded."""
+    losses: int
+    """Pairs in which only the baseline succeeded."""
+    side: Literal["better", "worse"]
+    """Where the pairs lean; `e_value` and `p_value` are the evidence for it."""
+    e_value: float
+    p_value: float
+    """Sequential: right at every look, so also after an early stop."""
+    difference: float
+    """Candidate minus baseline, per pair."""
+    interval: tuple[float, float]
+    """95 % confidence sequence of the difference."""
+    alpha: float
+    min_effect: float
+    max_pairs: int
+    fixed_pairs: int
+    """Pairs of a test of fixed size with the same alpha that shows `min_effect` 8 times in 10, at
+    the share of differing pairs seen here."""
+    metric: Metric
+    scope: Scope
+    candidate: str
+    """Digest."""
+    baseline: str
+    candidate_path: str
+    baseline_path: str
+    tasks: tuple[str, ...]
+    per_task: dict[str, TaskPairs]
+    looks: tuple[GateLook, ...]
+    first_seed: int
+    episodes: int
+    """Episodes run, of both checkpoints; some may have come after the decision."""
+    episodes_file: str
+    note: str = ""
+    """A limit of the claim, such as a finite set of initial states."""

@@ -1,0 +1,178 @@
+"""compare: is the candidate better than the baseline? As few pairs as the evidence allows."""
+
+from collections.abc import Iterator, Sequence
+from itertools import batched
+
+from lefleet.errors import BadInput
+from lefleet.records import (
+    CompareRequest,
+    ComparisonRecord,
+    EpisodeRecord,
+    EvaluateRequest,
+    SeedBlock,
+)
+from lefleet.rollouts import Act, Batch, Simulators, Slot, default_workers
+from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.evaluate import EPISODES, episode_of
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.inputs import require_simulable
+from lefleet.stages.journal import Journal
+from lefleet.stages.pairs import Evidence, Trial, pair_order
+from lefleet.stages.progress import Progress, Update
+from lefleet.stages.references import find_checkpoint
+from lefleet.stages.stock_eval import run_stock
+from lefleet.stages.verdict import Subject, comparison, e_value
+from lefleet.stats import GateRule
+
+
+def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
+    """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
+    require_fresh(request.seed)
+    candidate = find_checkpoint(request.checkpoint, "checkpoint")
+    baseline = find_checkpoint(request.baseline, "baseline")
+    if not request.env:
+        require_simulable(candidate, "checkpoint")
+        require_simulable(baseline, "baseline")
+    stage.pin(checkpoint=candidate.digest, baseline=baseline.digest)
+    roles = {"candidate": candidate.path, "baseline": baseline.path}
+    with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
+        run = _elsewhere if request.env else _here
+        evidence = run(request, roles, journal, stage, progress)
+        subject = Subject(
+            candidate=candidate.digest,
+            baseline=baseline.digest,
+            candidate_path=candidate.path,
+            baseline_path=baseline.path,
+            first_seed=request.seed,
+            episodes=len(journal.lines),
+            episodes_file=EPISODES,
+            note=_note(request),
+        )
+    return comparison(evidence.judge, subject, request.scope, request.min_effect)
+
+
+def gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
+    return GateRule(
+        alpha=request.alpha,
+        max_pairs=max_pairs,
+        min_effect=request.min_effect,
+        look_every=request.look_every,
+        metric=request.metric,
+    )
+
+
+def require_fresh(seed: int) -> None:
+    """Raise BadInput where `seed` belongs to data or to the block of the displayed rate."""
+    used = {SeedBlock.COLLECT: "data", SeedBlock.EVALUATE: "evaluations", SeedBlock.IMPROVE: "data"}
+    purpose = used.get(max(block for block in SeedBlock if block <= seed))
+    if purpose is not None:
+        raise BadInput(
+            f"seed: {seed} is one of those that {purpose} use.",
+            f"Take a fresh one, from {int(SeedBlock.COMPARE)} on.",
+        )
+
+
+def _here(
+    request: CompareRequest,
+    roles: dict[str, str],
+    journal: Journal,
+    stage: StageFolder,
+    progress: Progress,
+) -> Evidence:
+    """In LeFleet's simulation: batch by batch, and no further than needed."""
+    tasks = resolve_tasks(request.tasks)
+    order = pair_order(tasks, request.seed, capped(request, len(tasks)))
+    evidence = Evidence(order, gate_rule(request, len(order)))
+    for line in journal.lines:
+        evidence.add(line)
+    workers = request.workers or default_workers()
+    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
+        for finished in simulators.run(_batches(request, order, roles, evidence)):
+            episode = episode_of(finished.label, finished, stage.path)
+            journal.append(episode)
+            evidence.add(episode)
+            progress(_update(evidence, len(order)))
+            if evidence.judge.decided:
+                break
+    return evidence
+
+
+def capped(request: CompareRequest, tasks: int) -> int:
+    """Pairs that there can be: a finite set of initial states is used up once."""
+    most = request.initial_states * tasks
+    return min(request.max_pairs, most) if most else request.max_pairs
+
+
+def _batches(
+    request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], evidence: Evidence
+) -> Iterator[Batch]:
+    """Asked for the next batch whenever a worker is free, until the gate is decided.
+
+    Rows are laid out over all pairs and thinned out afterwards, as in an evaluation.
+    """
+    for trials in batched(order, request.batch_size):
+        for role, path in roles.items():
+            if evidence.judge.decided:
+                return
+            slots = tuple(
+                Slot(row=row, task=trial.task, seed=trial.seed)
+                for row, trial in enumerate(trials)
+                if not evidence.has(role, trial)
+            )
+            if slots:
+                yield Batch(
+                    size=request.batch_size,
+                    slots=slots,
+                    behaviour=Act(),
+                    checkpoint=path,
+                    label=role,
+                    seed=trials[0].seed,
+                )
+
+
+def _elsewhere(
+    request: CompareRequest,
+    roles: dict[str, str],
+    journal: Journal,
+    stage: StageFolder,
+    progress: Progress,
+) -> Evidence:
+    """In another environment: lerobot-eval runs all pairs, then they are judged in order."""
+    block = stock_block(request)
+    run_stock(block, roles, journal, stage, progress)
+    tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
+    pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
+    order = pair_order(tasks, request.seed, pairs)
+    evidence = Evidence(order, gate_rule(request, len(order)))
+    for line in journal.lines:
+        evidence.add(line)
+    return evidence
+
+
+def stock_block(request: CompareRequest) -> EvaluateRequest:
+    """All pairs of a comparison as the block of episodes that lerobot-eval runs."""
+    tasks = len(request.tasks)
+    return EvaluateRequest(
+        checkpoint=request.checkpoint,
+        baseline=request.baseline,
+        tasks=request.tasks,
+        episodes_per_task=max(1, capped(request, tasks) // tasks),
+        seed=request.seed,
+        device=request.device,
+        env=request.env,
+    )
+
+
+def _update(evidence: Evidence, total: int) -> Update:
+    gate = evidence.judge.gate
+    e = e_value(gate.better.log_e)
+    return Update(gate.pairs, total, "pairs", f"{gate.wins} won, {gate.losses} lost, e = {e:.3g}")
+
+
+def _note(request: CompareRequest) -> str:
+    if not request.initial_states:
+        return ""
+    return (
+        f"The environment has {request.initial_states} initial states per task: "
+        "the verdict is about these."
+    )

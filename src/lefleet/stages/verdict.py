@@ -1,0 +1,165 @@
+"""Pairs to a verdict: over all tasks, task by task, and as a record."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from lefleet.records import ComparisonRecord, GateLook, TaskPairs
+from lefleet.records.compare import Ended, Scope, Verdict
+from lefleet.stages.evaluate import rate_of
+from lefleet.stats import Assessment, Gate, GateRule, Look, Pair, fixed_size
+
+_NEGLIGIBLE = 1e-9
+_POWER = 0.8
+"""Of the test of fixed size that the number of pairs is compared with."""
+
+
+class Outcome(NamedTuple):
+    """One pair: what both did once."""
+
+    task: str
+    candidate: bool
+    """Success."""
+    baseline: bool
+    candidate_progress: float
+    baseline_progress: float
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(
+            int(self.candidate) - int(self.baseline),
+            self.candidate_progress - self.baseline_progress,
+        )
+
+
+def without_futility(rule: GateRule) -> GateRule:
+    """The same rule, for pairs that cost nothing more: it never gives up."""
+    return replace(rule, futility_below=0.0, min_effect=_NEGLIGIBLE)
+
+
+class Judge:
+    """Judges pairs one after the other, all together and each task by itself.
+
+    The gate of a task runs at its share of alpha, so that among all tasks the chance to call one
+    worse that is not stays below alpha.
+    """
+
+    def __init__(self, rule: GateRule, pairs_by_task: Mapping[str, int]) -> None:
+        self.gate = Gate.start(rule)
+        self.outcomes: list[Outcome] = []
+        level = rule.alpha / len(pairs_by_task)
+        self._of_task = {
+            task: Gate.start(replace(without_futility(rule), alpha=level, max_pairs=pairs))
+            for task, pairs in pairs_by_task.items()
+        }
+
+    @property
+    def decided(self) -> bool:
+        return self.gate.decided
+
+    def observe(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self.gate = self.gate.observe((outcome.pair,))
+        self._of_task[outcome.task] = self._of_task[outcome.task].observe((outcome.pair,))
+
+    def worse_tasks(self) -> tuple[str, ...]:
+        return tuple(task for task, gate in self._of_task.items() if gate.state == "worse")
+
+
+class Subject(NamedTuple):
+    """What was compared, and where the outcomes are."""
+
+    candidate: str
+    """Digest, or a name where there is none."""
+    baseline: str
+    candidate_path: str
+    baseline_path: str
+    first_seed: int
+    episodes: int
+    episodes_file: str
+    note: str
+
+
+def comparison(judge: Judge, subject: Subject, scope: Scope, min_effect: float) -> ComparisonRecord:
+    """What the judge has come to."""
+    found, rule = judge.gate.assessment(), judge.gate.rule
+    worse_tasks = judge.worse_tasks()
+    verdict, ended = conclude(found, is_vetoed=scope == "per_task" and bool(worse_tasks))
+    leans_worse = found.difference < 0
+    by_task: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in judge.outcomes:
+        by_task[outcome.task].append(outcome)
+    return ComparisonRecord(
+        verdict=verdict,
+        ended=ended,
+        pairs=found.pairs,
+        wins=found.wins,
+        losses=found.losses,
+        side="worse" if leans_worse else "better",
+        e_value=e_value(judge.gate.worse.log_e if leans_worse else judge.gate.better.log_e),
+        p_value=found.p_worse if leans_worse else found.p_value,
+        difference=found.difference,
+        interval=found.interval,
+        alpha=rule.alpha,
+        min_effect=min_effect,
+        max_pairs=rule.max_pairs,
+        fixed_pairs=_fixed_pairs(found, rule.alpha, min_effect),
+        metric=rule.metric,
+        scope=scope,
+        tasks=tuple(by_task),
+        per_task={
+            task: _task(outcomes, is_worse=task in worse_tasks)
+            for task, outcomes in by_task.items()
+        },
+        looks=tuple(_look(look) for look in found.path),
+        **subject._asdict(),
+    )
+
+
+def conclude(found: Assessment, *, is_vetoed: bool) -> tuple[Verdict, Ended]:
+    """A gate's end in the words of a decision."""
+    match found.state:
+        case "better" if is_vetoed:
+            return "inconclusive", "vetoed"
+        case "better" | "worse" as proven:
+            return proven, proven
+        case "futile":
+            return "inconclusive", "futile"
+        case _:
+            return "inconclusive", "exhausted"
+
+
+def e_value(log_e: float) -> float:
+    """From its logarithm, kept within a float."""
+    return math.exp(min(log_e, 700.0))
+
+
+def _fixed_pairs(found: Assessment, alpha: float, min_effect: float) -> int:
+    differing = (found.wins + found.losses + 1) / (found.pairs + 2)
+    return fixed_size(alpha, _POWER, min_effect, max(differing, min_effect))
+
+
+def _task(outcomes: list[Outcome], *, is_worse: bool) -> TaskPairs:
+    return TaskPairs(
+        pairs=len(outcomes),
+        wins=sum(one.candidate > one.baseline for one in outcomes),
+        losses=sum(one.candidate < one.baseline for one in outcomes),
+        candidate=rate_of([one.candidate for one in outcomes]),
+        baseline=rate_of([one.baseline for one in outcomes]),
+        is_worse=is_worse,
+    )
+
+
+def _look(look: Look) -> GateLook:
+    return GateLook(
+        pairs=look.pairs,
+        wins=look.wins,
+        losses=look.losses,
+        log_e=look.log_e,
+        p_value=look.p_value,
+        p_worse=look.p_worse,
+        interval=look.interval,
+        power=look.conditional_power,
+    )
