@@ -250,15 +250,15 @@ def test_corrections_are_a_dataset_of_their_own(checkpoint, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def lopsided(once):
+def lopsided(once, tmp_path_factory):
     """Two doors after three pushes: the wanted task comes last."""
     push = once(ExpertDemos(tasks=("push",), episodes_per_task=3), "push3")
     door = once(ExpertDemos(tasks=("door-open",), episodes_per_task=2), "door2")
-    root = push.parent / "lopsided"
-    if not root.exists():
-        from lefleet.stages.datasets import merge
+    from lefleet.stages.datasets import merge
 
-        merge([read_record(push), read_record(door)], root, push.parent / "scratch")
+    folder = tmp_path_factory.mktemp("lopsided")
+    root = folder / "merged"
+    merge([read_record(push), read_record(door)], root, folder / "scratch")
     return root
 
 
