@@ -12,11 +12,9 @@ import tyro
 from benchmarks.report import RESULTS, Machine, render, rewrite
 from benchmarks.workshop import Workshop, say
 
-<<<<<<< HEAD
-Name = Literal["data_path", "evaluation", "improvement", "tasks", "overhead", "ledger"]
-=======
-Name = Literal["data_path", "decisions", "evaluation", "improvement", "tasks"]
->>>>>>> stats
+Name = Literal[
+    "data_path", "evaluation", "improvement", "tasks", "overhead", "ledger", "decisions"
+]
 ORDER: tuple[Name, ...] = get_args(Name)
 
 

@@ -14,7 +14,6 @@ and leave as decisions, levels and intervals.
     schedule     the level of each gate of a run
     fixed_size   what a test of fixed size needs
     intervals    the exact interval of a rate
-    sign         the exact sign test of fixed size
     checks       what given numbers must be
 """
 
@@ -24,7 +23,6 @@ from lefleet.stats.gate import Assessment, Gate, GateRule, Look, assess
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
 from lefleet.stats.schedule import gate_alpha
-from lefleet.stats.sign import sign_test
 
 __all__ = [
     "Assessment",
@@ -43,5 +41,4 @@ __all__ = [
     "log_e_value",
     "pair_trials",
     "read_pairs",
-    "sign_test",
 ]
