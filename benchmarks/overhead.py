@@ -113,7 +113,7 @@ def _longer() -> dict[str, object]:
     return _demo() | {
         "ladder": [{"name": "small-act", "steps": 10_000}],
         "evaluate": {"episodes_per_task": 100},
-        "gate": {"pairs_per_task": 100},
+        "gate": {"max_pairs": 300, "min_effect": 0.1},
         "budgets": {"cycles": 2},
     }
 

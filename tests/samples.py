@@ -4,16 +4,19 @@ from pathlib import Path
 
 from lefleet.records import (
     CheckpointRecord,
+    ComparisonRecord,
     Contract,
     DatasetRecord,
     EpisodeRecord,
     EvaluationRecord,
+    GateLook,
     LossPoint,
     MixRecord,
     PairCounts,
     PolicyResult,
     Rate,
     Tally,
+    TaskPairs,
 )
 from lefleet.rollouts import Finished
 from lefleet.stages.folder import StageFolder
@@ -107,6 +110,53 @@ def evaluation_record(**changes) -> EvaluationRecord:
         "videos_note": "no graphics",
     }
     return EvaluationRecord(**values | changes)
+
+
+def comparison_record(**changes) -> ComparisonRecord:
+    rate = Rate(successes=3, episodes=4, rate=0.75, interval=(0.1, 0.9))
+    look = GateLook(
+        pairs=4,
+        wins=3,
+        losses=1,
+        log_e=0.5,
+        p_value=0.3,
+        p_worse=0.9,
+        interval=(-0.4, 0.9),
+        power=0.5,
+    )
+    values = {
+        "verdict": "inconclusive",
+        "ended": "exhausted",
+        "pairs": 4,
+        "wins": 3,
+        "losses": 1,
+        "side": "better",
+        "e_value": 1.6,
+        "p_value": 0.3,
+        "difference": 0.5,
+        "interval": (-0.4, 0.9),
+        "alpha": 0.03,
+        "min_effect": 0.15,
+        "max_pairs": 4,
+        "fixed_pairs": 100,
+        "metric": "success",
+        "scope": "pooled",
+        "candidate": "c" * 64,
+        "baseline": "b" * 64,
+        "candidate_path": "/train/pretrained_model",
+        "baseline_path": "/before/pretrained_model",
+        "tasks": ("push",),
+        "per_task": {
+            "push": TaskPairs(
+                pairs=4, wins=3, losses=1, candidate=rate, baseline=rate, is_worse=False
+            )
+        },
+        "looks": (look,),
+        "first_seed": 300_010_000,
+        "episodes": 8,
+        "episodes_file": "episodes.jsonl",
+    }
+    return ComparisonRecord(**values | changes)
 
 
 def mix_record(**changes) -> MixRecord:

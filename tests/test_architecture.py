@@ -48,14 +48,14 @@ PUBLIC = {
     lefleet: """BadInput CheckpointRecord Contract Corrections DatasetRecord EpisodeRecord
         EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError
         MixRecord StageFailed TrainRequest run_stage""",
-    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest Contract Corrections
-        DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest
-        EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateEvidence GatePlan ImprovePlan
+    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareRequest
+        ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest
+        EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateEvidence GateLook GatePlan ImprovePlan
         ImproveRequest LossPoint MixRecord PairCounts PolicyResult Rate Record Request RunConfig
-        Rung SeedBlock Tally TrainRequest decode encode validated""",
+        Rung SeedBlock Tally TaskPairs TrainRequest decode encode validated""",
     lefleet.stats: """Assessment Gate GateRule Look Pair Pairing Progress Trial assess
         exact_interval fixed_power fixed_size gate_alpha log_e_value pair_trials read_pairs
-        sign_test""",
+       """,
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver

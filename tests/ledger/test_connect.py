@@ -1,5 +1,6 @@
 """A ledger is created, brought up to date, or refused."""
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,24 @@ def test_an_older_ledger_opens_and_keeps_its_rows(tmp_path, revision):
     assert (row.id, row.state, row.config) == ("old", "stopped", {"name": "old"})
     assert (row.reason, row.stop_requested, row.created_at, row.resumed_at) == ("", False, 5.0, 6.0)
     assert ledger.create_run("new", {})
+
+
+def test_gates_of_a_fixed_size_become_gates_of_today(tmp_path):
+    path = old_ledger(tmp_path, "0001")
+    config = {"name": "old", "tasks": ["push", "reach"], "gate": {"pairs_per_task": 15}}
+    execute(path, f"UPDATE run SET config = '{json.dumps(config)}'")
+    gate = {"verdict": "better", "pairs": 30, "wins": 9, "losses": 0, "p_value": 0.01}
+    body = {"cycle": 1, "decision": "promote", "why": "", "rung": 0, "candidate": "c"}
+    body |= {"blessed": "c", "gate": gate | {"alpha": 0.05}}
+    execute(
+        path,
+        "INSERT INTO decision (run, cycle, decision, body, at) "
+        f"VALUES ('old', 1, 'promote', '{json.dumps(body)}', 1.0)",
+    )
+    ledger = open_ledger(tmp_path)
+    assert ledger.run("old").config["gate"] == {"max_pairs": 30}
+    (decision,) = ledger.decisions("old")
+    assert (decision.gate.ended, decision.gate.difference) == ("better", 0.3)
 
 
 def test_a_ledger_of_a_newer_lefleet_is_refused(tmp_path):

@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from tests.ledger.ledgers import execute
 from tests.loop.states import decision, gate
 
 
@@ -73,14 +72,6 @@ def test_a_cycle_is_decided_once(ledger):
         ledger.record_decision("r", decision(0, "iterate"))
     assert [one.decision for one in ledger.decisions("r")] == ["baseline"]
     assert kinds(ledger).count("decision") == 1
-
-
-def test_a_gate_is_kept_with_its_decision(ledger, tmp_path):
-    ledger.record_decision("r", decision(1, "promote", "c1", gate=gate("better")))
-    rows = execute(
-        tmp_path / "ledger.db", "SELECT cycle, look, pairs, wins, losses, p_value FROM gate_look"
-    )
-    assert rows == [(1, 1, 10, 1, 1, 0.75)]
 
 
 def test_a_decision_is_an_event_with_its_reason(ledger):

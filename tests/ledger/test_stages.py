@@ -8,6 +8,7 @@ from lefleet.records import ExpertDemos
 from tests.ledger.ledgers import REQUEST, execute
 from tests.samples import (
     checkpoint_record,
+    comparison_record,
     dataset_record,
     episode,
     evaluation_record,
@@ -111,7 +112,7 @@ def test_a_second_commit_leaves_no_second_dataset(ledger, tmp_path):
 
 
 def test_episodes_are_kept_with_the_checkpoint_that_acted(ledger, tmp_path):
-    record = evaluation_record()
+    record = comparison_record()
     lines = [episode(seed=1), episode(seed=1, policy="baseline", success=False)]
     ledger.commit_stage(start(ledger, stage="gate"), record, lines)
     rows = execute(
@@ -119,6 +120,16 @@ def test_episodes_are_kept_with_the_checkpoint_that_acted(ledger, tmp_path):
         "SELECT policy, checkpoint_digest, task, seed, success FROM evaluation_episode",
     )
     assert rows == [
-        ("candidate", record.candidate.digest, "push", 1, 1),
-        ("baseline", record.baseline.digest, "push", 1, 0),
+        ("candidate", record.candidate, "push", 1, 1),
+        ("baseline", record.baseline, "push", 1, 0),
     ]
+
+
+def test_every_look_of_a_gate_is_kept(ledger, tmp_path):
+    ledger.commit_stage(start(ledger, stage="gate"), comparison_record())
+    rows = execute(
+        tmp_path / "ledger.db",
+        "SELECT cycle, look, pairs, wins, losses, p_value, p_worse, log_e, low, high, power "
+        "FROM gate_look",
+    )
+    assert rows == [(0, 1, 4, 3, 1, 0.3, 0.9, 0.5, -0.4, 0.9, 0.5)]

@@ -17,10 +17,10 @@ from lefleet.records import (
 )
 from tests.samples import (
     checkpoint_record,
+    comparison_record,
     dataset_record,
     evaluation_record,
     mix_record,
-    policy_result,
 )
 
 
@@ -58,11 +58,26 @@ def record(cycle: int, stage: str, successes: int = 2) -> Record:
         case "evaluate":
             return evaluation_record(candidate=result(successes, cycle), baseline=None, pairs=None)
         case _:
-            return evaluation_record(candidate=result(2, cycle), baseline=policy_result(1))
+            return comparison_record(candidate=digest(cycle))
 
 
-def gate(verdict: str = "inconclusive") -> GateEvidence:
-    return GateEvidence(verdict=verdict, pairs=10, wins=1, losses=1, p_value=0.75, alpha=0.05)
+def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateEvidence:
+    values = {
+        "verdict": verdict,
+        "ended": ended or ("futile" if verdict == "inconclusive" else verdict),
+        "pairs": 10,
+        "wins": 1,
+        "losses": 1,
+        "e_value": 1.5,
+        "p_value": 0.75,
+        "difference": 0.0,
+        "interval": (-0.5, 0.5),
+        "alpha": 0.05,
+        "number": 1,
+        "max_pairs": 20,
+        "fixed_pairs": 30,
+    }
+    return GateEvidence(**values | changes)
 
 
 def decision(cycle: int, outcome: str, blessed: str = "", rung: int = 0, **changes) -> Decision:

@@ -3,7 +3,7 @@
 import pytest
 
 from lefleet.loop.budget import Spent, reached, spent, would_exceed
-from lefleet.records import Budgets, EvaluateRequest, ExpertDemos
+from lefleet.records import Budgets, CompareRequest, EvaluateRequest, ExpertDemos
 from tests.loop.states import cycle, state
 
 NOTHING = Spent(0.0, 0.0, 0, 0)
@@ -48,7 +48,7 @@ def test_no_limit_is_never_reached():
     assert reached(Budgets(), HUGE) == ""
 
 
-GATE = EvaluateRequest(checkpoint="c", baseline="b", episodes_per_task=5)
+GATE = CompareRequest(checkpoint="c", baseline="b", max_pairs=15)
 BLOCK = EvaluateRequest(checkpoint="c", episodes_per_task=5)
 
 

@@ -1,11 +1,12 @@
 """Tests of a fixed size, the measure for what a gate saves."""
 
 from itertools import product
+from math import comb
 
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.stats import fixed_power, fixed_size, sign_test
+from lefleet.stats import fixed_power, fixed_size
 
 
 @pytest.mark.parametrize(("pairs", "alpha"), [(1, 0.5), (6, 0.05), (8, 0.2)])
@@ -14,7 +15,8 @@ def test_power_is_that_of_all_outcomes(pairs, alpha):
     expected = 0.0
     for outcome in product((1, -1, 0), repeat=pairs):
         wins, losses = outcome.count(1), outcome.count(-1)
-        if sign_test(wins, losses) <= alpha:
+        chance = sum(comb(wins + losses, heads) for heads in range(wins, wins + losses + 1))
+        if chance / 2 ** (wins + losses) <= alpha:
             expected += win**wins * loss**losses * tie ** outcome.count(0)
     assert fixed_power(pairs, alpha, win - loss, win + loss) == pytest.approx(expected)
 
