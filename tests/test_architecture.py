@@ -45,17 +45,17 @@ STARTERS = {
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
 }
 PUBLIC = {
-    lefleet: """BadInput CheckpointRecord Contract Corrections DatasetRecord EpisodeRecord
-        EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError
-        MixRecord StageFailed TrainRequest run_stage""",
+    lefleet: """BadInput CheckpointRecord CompareRequest ComparisonRecord Contract Corrections
+        DatasetRecord EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
+        ImproveRequest LeFleetError MixRecord StageFailed TrainRequest run_stage""",
     lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareRequest
-        ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest
-        EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateEvidence GateLook GatePlan ImprovePlan
-        ImproveRequest LossPoint MixRecord PairCounts PolicyResult Rate Record Request RunConfig
-        Rung SeedBlock Tally TaskPairs TrainRequest decode encode validated""",
-    lefleet.stats: """Assessment Gate GateRule Look Pair Pairing Progress Trial assess
-        exact_interval fixed_power fixed_size gate_alpha log_e_value pair_trials read_pairs
-       """,
+        ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision
+        EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
+        ExpertGrowth GateEvidence GateLook GatePlan ImprovePlan ImproveRequest LossPoint MixRecord
+        PairCounts PolicyResult Rate Record Request RunConfig Rung SeedBlock Tally TaskPairs
+        TrainRequest decode encode validated""",
+    lefleet.stats: """Assessment Gate GateRule Look Pair Progress assess exact_interval fixed_power
+        fixed_size gate_alpha log_e_value match_trials progress_of read_pairs success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver

@@ -11,6 +11,8 @@ Importing it is cheap: torch, LeRobot and MuJoCo load only when a stage runs.
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.records import (
     CheckpointRecord,
+    CompareRequest,
+    ComparisonRecord,
     Contract,
     Corrections,
     DatasetRecord,
@@ -30,6 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BadInput",
     "CheckpointRecord",
+    "CompareRequest",
+    "ComparisonRecord",
     "Contract",
     "Corrections",
     "DatasetRecord",

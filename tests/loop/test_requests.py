@@ -1,6 +1,7 @@
 """What every stage is asked to do, and on which seeds."""
 
 from itertools import combinations
+from math import pi
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from lefleet.errors import BadInput
 from lefleet.loop.next_step import RunStage
 from lefleet.loop.requests import demonstrations, make_request
 from lefleet.loop.seeds import first_seed
-from lefleet.records import Budgets, DatasetSource, ExpertGrowth, ImprovePlan, SeedBlock
+from lefleet.records import Budgets, DatasetSource, ExpertGrowth, GatePlan, ImprovePlan, SeedBlock
 from tests.loop.states import config, cycle, decision, play, record, state
 
 RUN = Path("/runs/r")
@@ -52,6 +53,8 @@ def used_seeds(stage: str, request) -> range:
             count = 4 * request.episodes_per_task + 10
         case "improve":
             count = request.max_attempts_per_task or 5 * request.episodes_per_task
+        case "gate":
+            count = request.max_pairs
         case _:
             count = request.episodes_per_task
     return range(request.seed, request.seed + count)
@@ -137,7 +140,20 @@ def test_every_training_has_its_own_seed():
 def test_a_gate_compares_the_new_checkpoint_with_the_blessed_one():
     request = requests_of("baseline iterate")[1, "gate"]
     assert (request.checkpoint, request.baseline) == (f"{RUN}/cycle_1/train", "/c0")
-    assert request.videos_per_task == 0
+
+
+def test_the_levels_of_a_runs_gates_add_up_to_less_than_alpha():
+    made = requests_of(" ".join(["baseline", *["iterate"] * 9]), gate=GatePlan(alpha=0.05))
+    levels = [made[number, "gate"].alpha for number in range(1, 10)]
+    assert levels == sorted(levels, reverse=True)
+    assert sum(levels) <= 0.05
+    assert levels[0] == pytest.approx(0.05 * 6 / pi**2)
+
+
+def test_a_promotion_earns_level_back_where_the_rate_is_guaranteed():
+    plan = GatePlan(alpha=0.05, guarantee="rate")
+    without = requests_of("baseline iterate iterate iterate", gate=plan)[3, "gate"].alpha
+    assert requests_of("baseline iterate promote iterate", gate=plan)[3, "gate"].alpha > without
 
 
 def test_improving_rolls_the_blessed_checkpoint_out_and_adds_to_this_cycles_data():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lefleet.errors import BadInput
-from lefleet.stats import Pair, Progress, Trial, pair_trials, read_pairs
+from lefleet.stats import Pair, Progress, match_trials, read_pairs
 
 
 def test_success_alone():
@@ -56,23 +56,20 @@ def test_every_refusal_says_what_to_do():
     assert "Write 1 for a success" in refusal.value.remedy
 
 
-def test_trials_are_paired_in_the_order_of_each_policy():
-    trials = [Trial("a", 1), Trial("a", 0), Trial("b", 0), Trial("b", 1), Trial("a", 1)]
-    pairing = pair_trials(trials)
-    assert [pair.difference for pair in pairing.pairs] == [1, -1]
-    assert pairing.leftover == (5,)
+def test_single_trials_are_matched_by_order_whoever_ran_first():
+    assert match_trials("abba") == [(1, 2), (4, 3)]
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans())))
-def test_every_trial_is_in_a_pair_or_left_over(rows):
-    pairing = pair_trials(Trial(policy, success) for policy, success in rows)
-    assert 2 * len(pairing.pairs) + len(pairing.leftover) == len(rows)
-    assert len({rows[row - 1][0] for row in pairing.leftover}) <= 1
+@given(st.lists(st.sampled_from(["ab", "ba"])))
+def test_alternating_trials_all_find_a_partner(turns):
+    matched = match_trials("".join(turns))
+    assert sorted(row for pair in matched for row in pair) == list(range(1, 2 * len(turns) + 1))
 
 
 @pytest.mark.parametrize(
-    ("trial", "field"), [(Trial("c", 1), "row 2, policy"), (Trial("a", 0.5), "row 2, success")]
+    ("policies", "words"),
+    [("abc", "row 3, policy: must be a or b"), ("aba", "row 3, policy: a has 2"), ("b", "row 1")],
 )
-def test_a_bad_trial_is_refused_by_row_and_field(trial, field):
-    with pytest.raises(BadInput, match=field):
-        pair_trials([Trial("a", 1), trial])
+def test_a_trial_without_a_partner_is_named(policies, words):
+    with pytest.raises(BadInput, match=words):
+        match_trials(policies)

@@ -74,9 +74,9 @@ class RunState:
     def gates_before(self, cycle: int) -> list[bool]:
         """Of every gate before `cycle`, in order, whether it promoted."""
         return [
-            one.decision.decision == "promote"
+            one.decision is not None and one.decision.decision == "promote"
             for one in self.cycles
-            if one.index < cycle and one.decision and one.decision.gate
+            if one.index < cycle and "gate" in one.records
         ]
 
     def rung(self) -> int:

@@ -13,7 +13,7 @@ from lefleet.errors import BadInput
 from lefleet.records import ComparisonRecord
 from lefleet.records.compare import Metric, Scope
 from lefleet.stages.verdict import Judge, Outcome, Subject, comparison, without_futility
-from lefleet.stats import GateRule
+from lefleet.stats import GateRule, match_trials, progress_of, success_of
 
 _PAIRED = ("trial", "task", "a", "b")
 _UNPAIRED = ("trial", "policy", "success")
@@ -77,45 +77,37 @@ def _paired(rows: list[dict[str, str]], metric: Metric) -> list[Outcome]:
     outcomes = []
     for number, row in enumerate(rows, 1):
         task, trial = row["task"].strip(), row["trial"].strip()
-        first = seen.setdefault((task, trial), number)
-        if first != number:
-            raise BadInput(
-                f"row {number}, trial: {trial} of {task} is already in row {first}.",
-                "Every trial counts once; give repetitions numbers of their own.",
-            )
+        _require_new(seen, task, trial, number)
         a, b = (_value(row[name], number, name, metric) for name in ("a", "b"))
-        outcomes.append(Outcome(task, a == 1.0, b == 1.0, a, b))
+        outcomes.append(_outcome(task, a, b))
     return outcomes
 
 
 def _single(rows: list[dict[str, str]], metric: Metric) -> list[Outcome]:
     """Pairs by order."""
-    values: dict[str, list[tuple[int, float]]] = {"a": [], "b": []}
+    policies = [row["policy"].strip().lower() for row in rows]
+    matched = match_trials(policies)
+    values = []
     seen: dict[tuple[str, str], int] = {}
-    for number, row in enumerate(rows, 1):
-        policy, trial = row["policy"].strip().lower(), row["trial"].strip()
-        if policy not in values:
-            raise BadInput(
-                f"row {number}, policy: must be a or b, got {row['policy']}.",
-                "Call the policy that is judged a, and the other one b.",
-            )
-        first = seen.setdefault((policy, trial), number)
-        if first != number:
-            raise BadInput(
-                f"row {number}, trial: {trial} of {policy} is already in row {first}.",
-                "Every trial counts once; number them as they were run.",
-            )
-        values[policy].append((number, _value(row["success"], number, "success", metric)))
-    fewer, more = sorted(values, key=lambda policy: len(values[policy]))
-    if len(values[fewer]) < len(values[more]):
-        alone, _ = values[more][len(values[fewer])]
+    for number, (policy, row) in enumerate(zip(policies, rows, strict=True), 1):
+        _require_new(seen, policy, row["trial"].strip(), number)
+        values.append(_value(row["success"], number, "success", metric))
+    return [_outcome("all", values[a - 1], values[b - 1]) for a, b in matched]
+
+
+def _require_new(seen: dict[tuple[str, str], int], of: str, trial: str, row: int) -> None:
+    """Repeated trials would count as evidence twice."""
+    first = seen.setdefault((of, trial), row)
+    if first != row:
         raise BadInput(
-            f"row {alone}, policy: {more} has {len(values[more])} trials, {fewer} only "
-            f"{len(values[fewer])}, so this one has no partner.",
-            f"Run {fewer} as often as {more}, or leave the last ones out.",
+            f"row {row}, trial: {trial} of {of} is already in row {first}.",
+            "Every trial counts once; give repetitions numbers of their own.",
         )
-    pairs = zip(values["a"], values["b"], strict=True)
-    return [Outcome("all", a == 1.0, b == 1.0, a, b) for (_, a), (_, b) in pairs]
+
+
+def _outcome(task: str, a: float, b: float) -> Outcome:
+    """Progress of 1 is a success."""
+    return Outcome(task, a == 1.0, b == 1.0, a, b)
 
 
 def _value(text: str, row: int, field: str, metric: Metric) -> float:
@@ -124,14 +116,4 @@ def _value(text: str, row: int, field: str, metric: Metric) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if metric == "success" and value not in (0.0, 1.0):
-        raise BadInput(
-            f"row {row}, {field}: must be 0 or 1, got {text.strip()}.",
-            "Write 1 for a success and 0 for a failure, or use --metric progress.",
-        )
-    if not 0.0 <= value <= 1.0:
-        raise BadInput(
-            f"row {row}, {field}: must lie between 0 and 1, got {text.strip()}.",
-            "Scale progress to that range; 1 is a success.",
-        )
-    return value
+    return progress_of(value, row, field) if metric == "progress" else success_of(value, row, field)

@@ -17,11 +17,12 @@ and leave as decisions, levels and intervals.
     checks       what given numbers must be
 """
 
+from lefleet.stats.checks import progress_of, success_of
 from lefleet.stats.evalue import log_e_value
 from lefleet.stats.fixed_size import fixed_power, fixed_size
 from lefleet.stats.gate import Assessment, Gate, GateRule, Look, assess
 from lefleet.stats.intervals import exact_interval
-from lefleet.stats.pairing import Pair, Pairing, Progress, Trial, pair_trials, read_pairs
+from lefleet.stats.pairing import Pair, Progress, match_trials, read_pairs
 from lefleet.stats.schedule import gate_alpha
 
 __all__ = [
@@ -30,15 +31,15 @@ __all__ = [
     "GateRule",
     "Look",
     "Pair",
-    "Pairing",
     "Progress",
-    "Trial",
     "assess",
     "exact_interval",
     "fixed_power",
     "fixed_size",
     "gate_alpha",
     "log_e_value",
-    "pair_trials",
+    "match_trials",
+    "progress_of",
     "read_pairs",
+    "success_of",
 ]

@@ -1,7 +1,7 @@
 """Pairs: one trial of each policy, matched before anybody knows how they ended."""
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.stats.checks import progress_of, success_of
@@ -26,22 +26,6 @@ class Progress(NamedTuple):
 
     candidate: Sequence[float]
     baseline: Sequence[float]
-
-
-class Trial(NamedTuple):
-    """One trial of an unpaired comparison, in the order in which they were run."""
-
-    policy: Literal["a", "b"]
-    """a is the candidate, b is the baseline."""
-    success: float
-
-
-class Pairing(NamedTuple):
-    """Pairs, and the rows that found no partner."""
-
-    pairs: tuple[Pair, ...]
-    leftover: tuple[int, ...]
-    """Row numbers from 1."""
 
 
 def read_pairs(
@@ -72,18 +56,24 @@ def read_pairs(
     return tuple(pairs)
 
 
-def pair_trials(trials: Iterable[Trial]) -> Pairing:
-    """The i-th trial of a with the i-th of b: fixed in advance, whatever the outcomes are."""
-    successes: dict[str, list[int]] = {"a": [], "b": []}
+def match_trials(policies: Sequence[str]) -> list[tuple[int, int]]:
+    """Rows, from 1, of the i-th trial of a with the i-th of b, in the order they were run.
+
+    Fixed in advance, whatever the outcomes are: the unpaired use of a paired test.
+    """
     rows: dict[str, list[int]] = {"a": [], "b": []}
-    for row, trial in enumerate(trials, 1):
-        if trial.policy not in successes:
+    for row, policy in enumerate(policies, 1):
+        if policy not in rows:
             raise BadInput(
-                f"row {row}, policy: must be a or b, got {trial.policy}.",
-                "Call the candidate a and the baseline b.",
+                f"row {row}, policy: must be a or b, got {policy}.",
+                "Call the policy that is judged a, and the other one b.",
             )
-        successes[trial.policy].append(success_of(trial.success, row, "success"))
-        rows[trial.policy].append(row)
-    count = min(len(successes["a"]), len(successes["b"]))
-    pairs = read_pairs(successes["a"][:count], successes["b"][:count])
-    return Pairing(pairs, tuple(sorted(rows["a"][count:] + rows["b"][count:])))
+        rows[policy].append(row)
+    fewer, more = sorted(rows, key=lambda policy: len(rows[policy]))
+    if len(rows[fewer]) < len(rows[more]):
+        raise BadInput(
+            f"row {rows[more][len(rows[fewer])]}, policy: {more} has {len(rows[more])} trials, "
+            f"{fewer} only {len(rows[fewer])}, so this one has no partner.",
+            f"Run {fewer} as often as {more}, or leave the last ones out.",
+        )
+    return list(zip(rows["a"], rows["b"], strict=True))
