@@ -15,6 +15,7 @@ import yaml
 from lefleet.ledger import open_ledger
 from lefleet.loop.runs import is_controlled
 from lefleet.process import processes_marked
+from lefleet.records import RunConfig
 from lefleet.stages.child import STAGE_MARK
 from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
 
@@ -26,6 +27,13 @@ def config_file(folder: Path, **changes) -> Path:
     raw["ladder"][0] |= {"num_workers": 0} | changes.pop("rung", {})
     path = folder / "tiny.yaml"
     path.write_text(yaml.safe_dump(raw | changes))
+    return path
+
+
+def config_of(folder: Path, config: RunConfig) -> Path:
+    """A config file with these values."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(json.loads(msgspec.json.encode(config))))
     return path
 
 

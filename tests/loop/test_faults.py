@@ -1,7 +1,5 @@
 """What goes wrong inside a stage: what the user sees, and what the run does."""
 
-import os
-
 import pytest
 
 from lefleet.ledger import open_ledger
@@ -27,20 +25,6 @@ if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1] and os.path.exist
     os.unlink({switch!r})
     time.sleep(3600)
 """
-
-
-@pytest.fixture
-def plant(tmp_path, monkeypatch):
-    """Plants a fault into every process that starts from now on, while a file exists."""
-
-    def plant_fault(code: str):
-        switch = tmp_path / "faulty"
-        switch.touch()
-        (tmp_path / "sitecustomize.py").write_text(code.format(switch=str(switch)))
-        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-        return switch
-
-    return plant_fault
 
 
 def attempts(workdir):

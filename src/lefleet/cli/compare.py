@@ -19,6 +19,7 @@ from lefleet.stages.child import run_in_child
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, write_durably
 from lefleet.stages.outcomes import compare_outcomes
+from lefleet.stages.references import is_hub_id
 
 
 def compare_command(command: Compare) -> int:
@@ -93,12 +94,17 @@ def _answer(record: ComparisonRecord, folder: Path, title: str, *, as_json: bool
     print(folder / PLOT)
 
 
+_REMEDY = "Name a checkpoint's folder, RUN:CYCLE, RUN:blessed, blessed, or a hub id as user/name."
+
+
 def checkpoint_named(name: str, workdir: Path, field: str) -> str:
     """A path, as it is; `RUN:CYCLE`, `RUN:blessed` or `blessed` as the ledger has it."""
     if Path(name).exists():
         return str(Path(name).resolve())
     run, colon, which = name.rpartition(":")
     if not colon and which != "blessed":
+        if not is_hub_id(name):
+            raise BadInput(f"{field}: {name} does not exist.", _REMEDY)
         return name
     if not (workdir / LEDGER_FILE).exists():
         raise BadInput(

@@ -1,20 +1,30 @@
-"""Files that a finished run leaves for people: `summary.json` and `success.png`."""
+"""Files that a run leaves for people when it ends.
 
+summary.json           the run as `lefleet status --json` tells it
+tasks.csv              success of every task in every cycle, with its exact interval
+success.png            success over cycles
+evidence_cycle_N.png   how the gate of cycle N came to its verdict
+"""
+
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lefleet.ledger import Ledger
-from lefleet.loop.status import run_status
+from lefleet.loop.status import run_state, run_status
+from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
 
 PLOT = "success.png"
 SUMMARY = "summary.json"
+TASKS = "tasks.csv"
 
 
 def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
-    """Write both; a run without an evaluated cycle gets no plot."""
+    """Write all of them; a run without an evaluated cycle gets no plot."""
     row = ledger.run(run)
     if row is None:
         return
@@ -22,8 +32,26 @@ def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
     text = msgspec.json.format(msgspec.json.encode(status), indent=2)
     write_durably(folder / SUMMARY, text + b"\n")
     cycles = [cycle for cycle in status["cycles"] if cycle["success_rate"] is not None]
+    write_durably(folder / TASKS, task_table(cycles).encode())
     if cycles:
         _plot(cycles, status["id"], folder / PLOT)
+    for cycle in run_state(ledger, row).cycles:
+        if (gate := cycle.gate()) is not None:
+            title = f"{run}, cycle {cycle.index}: candidate against baseline, {gate.verdict}"
+            plot_evidence(gate, title, folder / f"evidence_cycle_{cycle.index}.png")
+
+
+def task_table(cycles: list[dict[str, Any]]) -> str:
+    """Tasks and cycles as CSV, one row for each of both."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("cycle", "task", "success_rate", "low", "high", "episodes"))
+    for cycle in cycles:
+        for task, found in cycle["tasks"].items():
+            low, high = found["interval"]
+            row = (cycle["index"], task, found["success_rate"], low, high, found["episodes"])
+            writer.writerow(row)
+    return text.getvalue()
 
 
 def _plot(cycles: list[dict[str, Any]], run: str, path: Path) -> None:

@@ -28,6 +28,8 @@ from lefleet.stats import GateRule
 def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
     """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
     require_fresh(request.seed)
+    if not request.env:
+        resolve_tasks(request.tasks)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline")
     if not request.env:

@@ -1,5 +1,6 @@
 """A stage's folder: who works in it, what was asked, what came out."""
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -34,7 +35,7 @@ class StageFolder:
     def __enter__(self) -> Self:
         try:
             self._refuse_foreign()
-            self._is_made = not self.path.exists()
+            self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -92,8 +93,12 @@ class StageFolder:
 
     def discard(self) -> None:
         """Undo the first use of the folder: a refused request leaves nothing behind."""
-        if self._is_made:
+        if self._made:
             shutil.rmtree(self.path)
+            for parent in self._made[1:]:
+                # Somebody may use it meanwhile.
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
             return
         for name in (_LOCK, REQUEST, INPUTS, LOG):
             (self.path / name).unlink(missing_ok=True)

@@ -42,9 +42,14 @@ def find_checkpoint(name: str, field: str) -> CheckpointReference:
                 found = (folder / inside).resolve()
                 return CheckpointReference(str(found), checkpoint_digest(found))
         raise BadInput(f"{field}: {_why_not(folder, 'checkpoint')}", _CHECKPOINT_REMEDY)
-    if not _HUB_ID.fullmatch(name):
+    if not is_hub_id(name):
         raise BadInput(f"{field}: {name} does not exist.", _CHECKPOINT_REMEDY)
     return _from_hub(name, field)
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether `name` looks like user/name on the hub."""
+    return _HUB_ID.fullmatch(name) is not None
 
 
 def find_dataset(name: str, field: str) -> DatasetReference:
