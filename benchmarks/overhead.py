@@ -67,7 +67,8 @@ def measure(workshop: Workshop) -> Section:
             "record missing: start, checks, digests, intervals, commit; for collect, whose dataset",
             "LeRobot would write again, with the record present.",
             f"One import of LeRobot takes {imports:.1f} s here and is taken off every stage.",
-            f"The target is {TARGET:.0%} of the stages' time.",
+            f"The target is {TARGET:.0%} of the stages' time. A run is detached, so its own",
+            "processes are among the other processes of the machine's line.",
         ),
     )
 
