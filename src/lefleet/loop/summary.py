@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.ledger import Ledger
+from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.status import run_status
 from lefleet.stages.folder import write_durably
 
@@ -13,11 +13,8 @@ PLOT = "success.png"
 SUMMARY = "summary.json"
 
 
-def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
+def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
     """Write both; a run without an evaluated cycle gets no plot."""
-    row = ledger.run(run)
-    if row is None:
-        return
     status = run_status(ledger, row)
     text = msgspec.json.format(msgspec.json.encode(status), indent=2)
     write_durably(folder / SUMMARY, text + b"\n")
