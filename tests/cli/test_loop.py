@@ -3,12 +3,14 @@
 import json
 import sys
 
+import msgspec
 import pytest
 
 from lefleet.cli import main
 from lefleet.cli.commands import Demo, Run, parse
 from lefleet.ledger import open_ledger
-from tests.ledger.ledgers import REQUEST
+from lefleet.records import EvaluatePlan
+from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
 
 CYCLE = {"index", "decision", "success_rate", "interval", "episodes", "checkpoint_digest"}
@@ -33,8 +35,6 @@ def lefleet(monkeypatch, capsys, tmp_path):
 @pytest.fixture
 def two_runs(tmp_path):
     """A ledger with a finished run of one decided and one begun cycle, and an empty one."""
-    import msgspec
-
     ledger = open_ledger(tmp_path / "runs")
     ledger.create_run("a", msgspec.to_builtins(config(name="a")))
     for cycle, stage in ((0, "collect"), (0, "train"), (0, "evaluate"), (1, "collect")):
@@ -159,3 +159,112 @@ def test_resume_all_leaves_stopped_runs_alone_and_names_them(lefleet, two_runs):
     code, out, _ = lefleet("resume", "--all")
     assert (code, out) == (0, "b is stopped; it goes on with: lefleet resume b\n")
     assert two_runs.run("b").state == "stopped"
+
+
+def test_resume_all_as_json_says_what_happened(lefleet, two_runs):
+    code, out, _ = lefleet("resume", "--all", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "runs": [{"id": "a", "happened": "finished"}, {"id": "b", "happened": "stopped"}]
+    }
+
+
+def test_resume_takes_a_name_or_all_but_not_both(lefleet, two_runs):
+    code, _, err = lefleet("resume", "b", "--all")
+    assert (code, two_runs.run("b").state) == (2, "stopped")
+    assert "both a name and --all" in err
+
+
+def test_stop_as_json_says_how_the_run_ended(lefleet, two_runs):
+    assert json.loads(lefleet("stop", "b", "--json")[1]) == {"run": "b", "state": "stopped"}
+    two_runs.resume_run("b")
+    assert json.loads(lefleet("stop", "b", "--json")[1]) == {"run": "b", "state": "stopped"}
+    assert "run_stopped" in [event.kind for event in two_runs.events("b")][-1]
+
+
+def test_a_plan_as_json_is_its_lines(lefleet):
+    code, out, _ = lefleet("demo", "--plan", "--json", "--budgets.cycles=1")
+    assert code == 0
+    assert "at most 1 cycles" in json.loads(out)["lines"][0]
+
+
+@pytest.mark.parametrize("command", ["resume", "resume a", "stop a", "status a"])
+def test_a_question_about_a_run_makes_no_ledger(lefleet, tmp_path, command):
+    code, _, err = lefleet(*command.split())
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+    assert err.startswith("lefleet: run: ")
+
+
+def test_resuming_all_runs_of_no_ledger_makes_none(lefleet, tmp_path):
+    assert lefleet("resume", "--all") == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workdir_that_lerobot_misreads_is_refused_and_not_made(lefleet, tmp_path):
+    code, _, err = lefleet("demo", "--workdir", "my #1 runs")
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+    assert err.startswith("lefleet: workdir: ")
+
+
+def test_only_a_blessed_checkpoint_is_called_blessed(lefleet, two_runs):
+    _, out, _ = lefleet("status", "a")
+    lines = out.splitlines()
+    assert [("blessed" in line) for line in lines if line.startswith(("0", "1"))] == [True, False]
+
+
+def test_nothing_is_blessed_where_nothing_is(lefleet, two_runs):
+    two_runs.commit_stage(two_runs.start_attempt("b", 0, "collect", REQUEST), record(0, "collect"))
+    assert "blessed" not in lefleet("status", "b")[1]
+
+
+@pytest.fixture
+def interrupted(two_runs, tmp_path):
+    """Run b is under way since long ago, and nobody is at work on it."""
+    two_runs.resume_run("b")
+    execute(tmp_path / "runs" / "ledger.db", "UPDATE run SET resumed_at = 5.0 WHERE id = 'b'")
+
+
+def test_a_run_that_nobody_works_on_is_interrupted(lefleet, interrupted):
+    code, out, err = lefleet("status", "--watch")
+    assert code == 0
+    assert "b: interrupted" in out
+    assert "lefleet resume b" in err
+
+
+def test_scripts_see_that_nobody_works_on_a_run(lefleet, interrupted):
+    _, b = json.loads(lefleet("status", "--json")[1])["runs"]
+    assert (b["state"], b["controlled"]) == ("running", False)
+
+
+def test_a_run_that_was_started_a_moment_ago_is_not_called_interrupted(lefleet, two_runs):
+    two_runs.resume_run("b")
+    assert "b: running" in lefleet("status")[1]
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(lefleet, two_runs):
+    two_runs.create_run("c", {"name": "c", "colour": "red"})
+    a, _, c = json.loads(lefleet("status", "--json")[1])["runs"]
+    assert (a["blessed"], a["problem"]) == ("c0", "")
+    assert (c["id"], c["cycles"]) == ("c", [])
+    assert "colour" in c["problem"]
+    code, out, _ = lefleet("status")
+    assert code == 0
+    assert "c: running\nnot readable with this lefleet: Object" in out
+    for command in ("stop", "resume"):
+        two_runs.set_run_state("c", "running" if command == "stop" else "finished")
+        code, _, err = lefleet(command, "c")
+        assert code == 2
+        assert "the config of c is not one of this lefleet" in err
+
+
+def test_videos_are_those_of_the_highest_cycle(lefleet, two_runs, tmp_path):
+    for number in (2, 10, 9):
+        (tmp_path / f"runs/a/cycle_{number}/evaluate/videos").mkdir(parents=True)
+    assert f"{tmp_path}/runs/a/cycle_10/evaluate/videos" in lefleet("resume", "a")[1]
+
+
+def test_missing_videos_that_nobody_asked_for_are_no_problem(lefleet, two_runs):
+    no_videos = config(name="d", evaluate=EvaluatePlan(videos_per_task=0))
+    two_runs.create_run("d", msgspec.to_builtins(no_videos))
+    two_runs.set_run_state("d", "finished", "done")
+    assert "Videos:     none were asked for" in lefleet("resume", "d")[1]

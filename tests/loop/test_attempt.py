@@ -189,3 +189,46 @@ def test_a_folder_made_for_another_request_is_refused_before_the_launch(stage):
     with pytest.raises(BadInput, match="another request"):
         stage.carry_out()
     assert stage.launched == 0
+
+
+OTHER = ExpertDemos(tasks=("reach",))
+
+
+def test_a_record_of_another_request_is_not_taken(stage):
+    finished_stage(stage.folder, OTHER, dataset_record())
+    with pytest.raises(BadInput, match=r"another request \(tasks is \('reach',\) there"):
+        stage.carry_out()
+
+
+def test_a_stage_running_for_another_request_is_not_attached_to(stage):
+    with StageFolder(stage.folder, OTHER):
+        pass
+    other = stage.ready(HOLD + COMMIT)
+    with pytest.raises(BadInput, match="another request"):
+        stage.carry_out(must_end=other.stdin.close)
+    assert other.poll() is None, "it is somebody else's"
+
+
+def test_a_request_that_is_changed_while_the_stage_runs_is_noticed(stage):
+    stage.body = f"(folder / 'request.json').write_text({encode(OTHER).decode()!r}); {COMMIT}"
+    with pytest.raises(BadInput, match="another request"):
+        stage.carry_out()
+
+
+def test_a_record_without_a_request_is_refused(stage):
+    finished_stage(stage.folder, REQUEST, dataset_record())
+    (stage.folder / "request.json").unlink()
+    with pytest.raises(BadInput, match=r"has no request\.json"):
+        stage.carry_out()
+
+
+def test_a_record_that_came_while_the_stage_was_cancelled_is_taken(stage):
+    stage.body = (
+        f"signal.signal(signal.SIGTERM, lambda *_: {COMMIT}); print(flush=True); signal.pause()"
+    )
+
+    def once_it_runs() -> Ending:
+        stage.programs[0].stdout.readline()
+        return Ending("budget", "used up")
+
+    assert stage.carry_out(must_end=once_it_runs) == dataset_record()

@@ -1,9 +1,11 @@
 """A config file, overrides on top of it, and what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.loop.config import load_config
+from lefleet.loop.config import check_workdir, load_config
 from lefleet.records import DatasetSource, ExpertGrowth
 
 GOOD = """
@@ -85,6 +87,13 @@ def test_the_last_override_of_a_field_counts(load):
         ("--name=a/b", "name"),
         ("--name=a b", "name"),
         ("--name=..", "name"),
+        ("--name=-a", "name"),
+        ("--name=ä", "name"),
+        ("--name='a\\n'", "name"),
+        (f"--name={'a' * 101}", "name"),
+        ("--device=gpu", "device"),
+        ("--device='cuda:'", "device"),
+        ("--ladder=[{name: a, rename_map: {a: b}}]", "ladder[0].rename_map"),
         ("--tasks=[pussh]", "push"),
         ("--seed=100", "seed"),
         ("--budgets.cycles=101", "budgets.cycles"),
@@ -98,6 +107,47 @@ def test_a_mistake_is_bad_input_and_named(load, override, named):
         load(override)
     assert named in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1", "mps", "xpu", "xpu:0"])
+def test_a_torch_device_is_good(load, device):
+    assert load(f"--device={device}").device == device
+
+
+@pytest.mark.parametrize("name", ["a", "_a", "1.2-b_c", "a" * 100])
+def test_a_name_of_plain_letters_is_good(load, name):
+    assert load(f"--name='{name}'").name == name
+
+
+def test_a_list_has_no_fields_and_the_remedy_is_named(load):
+    with pytest.raises(BadInput, match="--ladder=VALUE"):
+        load("--ladder.0.steps=5")
+
+
+def test_local_paths_do_not_depend_on_where_a_run_is_resumed(load, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "policy").mkdir()
+    config = load(
+        "--collect={source: dataset, root: data}", "--ladder=[{name: a, init: ../policy}]"
+    )
+    assert config.collect.root == str(tmp_path / "data")
+    assert config.ladder[0].init == "../policy", "it does not exist"
+    monkeypatch.chdir(tmp_path / "data")
+    config = load("--ladder=[{name: a, init: ../policy}, {name: b, init: lerobot/act}, {name: c}]")
+    assert Path(config.ladder[0].init).samefile(tmp_path / "policy")
+    assert Path(config.ladder[0].init).is_absolute()
+    assert [rung.init for rung in config.ladder[1:]] == ["lerobot/act", ""]
+
+
+@pytest.mark.parametrize("path", ["/a #b", "/a: b", "/a\nb"])
+def test_a_workdir_that_lerobot_misreads_is_named(path):
+    with pytest.raises(BadInput, match="workdir: "):
+        check_workdir(Path(path))
+
+
+def test_a_workdir_with_a_space_is_good():
+    check_workdir(Path("/my robots/a#b:c"))
 
 
 def test_an_existing_dataset_is_not_improved(load):

@@ -8,6 +8,7 @@ import pytest
 
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import plan_lines
+from lefleet.records import Budgets, RunConfig, Rung
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -69,3 +70,19 @@ def test_improving_is_planned_where_the_config_asks_for_it(planned):
     improvements = [line for line in lines if line.startswith("  improve:")]
     expected = 0 if config.improve.method == "none" else config.budgets.cycles - 1
     assert len(improvements) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "starts"),
+    [
+        ({}, ["", ", from the blessed checkpoint"]),
+        ({"continue_training": False}, ["", ""]),
+        ({"rung": {"init": "a/b"}}, [", from a/b", ", from the blessed checkpoint"]),
+        ({"continue_training": False, "rung": {"init": "a/b"}}, [", from a/b", ", from a/b"]),
+    ],
+)
+def test_a_training_says_where_it_starts(tmp_path, changes, starts):
+    rung = Rung(name="small", **changes.pop("rung", {}))
+    of = RunConfig(name="r", ladder=(rung,), budgets=Budgets(cycles=2), **changes)
+    lines = [line for line in plan_lines(of, tmp_path) if line.startswith("  train:")]
+    assert lines == [f"  train: 1000 steps of act{start}" for start in starts]

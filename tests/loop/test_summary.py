@@ -22,7 +22,7 @@ def test_every_file_of_a_finished_run_is_there(tmp_path):
             ledger.commit_stage(ledger.start_attempt("r", number, stage, ExpertDemos()), made)
     ledger.record_decision("r", decision(0, "baseline", "c0"))
     ledger.record_decision("r", decision(1, "iterate", "c0", gate=gate()))
-    write_summary(ledger, "r", tmp_path)
+    write_summary(ledger, ledger.run("r"), tmp_path)
     assert {path.name for path in tmp_path.glob("*.png")} == {
         "success.png",
         "evidence_cycle_1.png",

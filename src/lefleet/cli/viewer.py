@@ -12,7 +12,7 @@ from lefleet.stages import Update
 from lefleet.stages.child import read_progress
 
 _POLL_S = 0.25
-_PATIENCE_S = 30.0
+PATIENCE_S = 30.0
 """How long a run may be without a controller before the viewer says that it is gone."""
 
 
@@ -44,7 +44,7 @@ def view(ledger: Ledger, workdir: Path, run: str) -> str:
                     shown = update
             if is_at_work:
                 alone_since = time.monotonic()
-            elif time.monotonic() - alone_since > _PATIENCE_S:
+            elif time.monotonic() - alone_since > PATIENCE_S:
                 return "gone"
             time.sleep(_POLL_S)
 

@@ -33,6 +33,7 @@ run = Table(
     Column("stop_requested", Boolean, nullable=False, server_default=text("0")),
     Column("created_at", Float, nullable=False),
     Column("resumed_at", Float, nullable=False),
+    Column("resumed_after", Integer, nullable=False, server_default=text("0")),
 )
 
 attempt = Table(

@@ -23,7 +23,9 @@ class RunRow(NamedTuple):
     stop_requested: bool
     created_at: float
     resumed_at: float
-    """When it was last started or taken up again; bad attempts before that do not count."""
+    """When it was last started or taken up again."""
+    resumed_after: int
+    """Id of the last attempt before that; bad attempts up to it do not count."""
 
 
 class AttemptRow(NamedTuple):
@@ -120,7 +122,15 @@ class Ledger:
             connection.execute(
                 update(schema.run)
                 .where(schema.run.c.id == run)
-                .values(state="running", reason="", stop_requested=False, resumed_at=time.time())
+                .values(
+                    state="running",
+                    reason="",
+                    stop_requested=False,
+                    resumed_at=time.time(),
+                    resumed_after=select(
+                        func.coalesce(func.max(schema.attempt.c.id), 0)
+                    ).scalar_subquery(),
+                )
             )
             _event(connection, run, "run_resumed", {})
 
@@ -137,11 +147,16 @@ class Ledger:
         table = schema.attempt
         with self._engine.begin() as connection:
             mine = (table.c.run == run, table.c.cycle == cycle, table.c.stage == stage)
-            connection.execute(
+            error = "nobody was there to see its end"
+            abandoned = connection.execute(
                 update(table)
                 .where(*mine, table.c.state == "running")
-                .values(state="gone", error="nobody was there to see its end")
+                .values(state="gone", error=error)
             )
+            if abandoned.rowcount:
+                _event(
+                    connection, run, "stage_gone", {"cycle": cycle, "stage": stage, "error": error}
+                )
             last = connection.execute(select(func.max(table.c.attempt)).where(*mine)).scalar() or 0
             values = {
                 "run": run,
@@ -158,26 +173,37 @@ class Ledger:
             _event(connection, run, "stage_started", data)
             return _attempt_row(row)
 
-    def end_attempt(self, attempt: AttemptRow, state: str, error: str) -> None:
-        """The attempt failed or was cancelled."""
+    def end_attempt(
+        self, attempt: AttemptRow, state: str, error: str, *, ended_at: float | None = None
+    ) -> None:
+        """The attempt failed or was cancelled: now, or when `ended_at` says."""
         with self._engine.begin() as connection:
             connection.execute(
                 update(schema.attempt)
                 .where(schema.attempt.c.id == attempt.id)
-                .values(state=state, error=error, ended_at=time.time())
+                .values(state=state, error=error, ended_at=_end(attempt, ended_at))
             )
             data = {"cycle": attempt.cycle, "stage": attempt.stage, "error": error}
             _event(connection, attempt.run, f"stage_{state}", data)
 
     def commit_stage(
-        self, attempt: AttemptRow, record: Record, episodes: Sequence[EpisodeRecord] = ()
+        self,
+        attempt: AttemptRow,
+        record: Record,
+        episodes: Sequence[EpisodeRecord] = (),
+        *,
+        ended_at: float | None = None,
     ) -> None:
         """The stage is done, with everything that it brought; all of it or nothing."""
         with self._engine.begin() as connection:
             connection.execute(
                 update(schema.attempt)
                 .where(schema.attempt.c.id == attempt.id)
-                .values(state="committed", record=msgspec.to_builtins(record), ended_at=time.time())
+                .values(
+                    state="committed",
+                    record=msgspec.to_builtins(record),
+                    ended_at=_end(attempt, ended_at),
+                )
             )
             where = {"run": attempt.run, "cycle": attempt.cycle, "stage": attempt.stage}
             insert_artifacts(connection, where, record, episodes)
@@ -238,6 +264,11 @@ def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) ->
     connection.execute(insert(schema.event).values(run=run, at=time.time(), kind=kind, data=data))
 
 
+def _end(attempt: AttemptRow, ended_at: float | None) -> float:
+    """No attempt ends before it started, whatever a clock says."""
+    return max(attempt.started_at, time.time() if ended_at is None else ended_at)
+
+
 def _run_row(row: Row[Any]) -> RunRow:
     return RunRow(
         row.id,
@@ -247,6 +278,7 @@ def _run_row(row: Row[Any]) -> RunRow:
         bool(row.stop_requested),
         row.created_at,
         row.resumed_at,
+        row.resumed_after,
     )
 
 

@@ -12,6 +12,7 @@
     evidence     the records of a cycle, put before `decide`
     watch        why a running stage must end
     attempt      a stage process: launch it, or attach to one that is running
+    books        attempts at stages: open, committed, abandoned, settled
     controller   does the next thing until there is none
     status       what a run has come to
     summary      the files that it leaves for people

@@ -3,7 +3,7 @@
 What is found in the stage's folder decides, not what anybody remembers. A record is taken. A held
 lock means that the stage is running, whoever started it. Otherwise what is left of the last
 process is killed, and seen to be dead, before the next one starts; so two bodies of a stage never
-run at the same time.
+run at the same time. A record or a process of another request is refused.
 """
 
 import os
@@ -18,7 +18,7 @@ from lefleet.errors import StageFailed
 from lefleet.process import processes_marked
 from lefleet.records import Record, Request
 from lefleet.stages.child import FAILURE, POLL_S, STAGE_MARK, read_failure, start
-from lefleet.stages.folder import StageFolder, is_locked, read_record
+from lefleet.stages.folder import StageFolder, committed, is_locked, require_request
 
 GRACE_S = 10.0
 """How long a process has to end after it was asked to."""
@@ -55,10 +55,12 @@ def carry_out(
     `must_end` is asked a few times a second whether, and why, the stage must end.
     `on_launch` is called before a process is started, and not when one is attached to.
     """
-    if (record := read_record(folder)) is not None:
+    if (record := committed(folder, request)) is not None:
         return record
     process: subprocess.Popen[bytes] | None = None
-    if not is_locked(folder):
+    if is_locked(folder):
+        require_request(folder, request)
+    else:
         end_leftovers(folder, signal.SIGKILL)
         with StageFolder(folder, request):
             pass
@@ -66,15 +68,24 @@ def carry_out(
         process = start(folder, detached=True)
     while is_locked(folder) if process is None else process.poll() is None:
         if (ending := must_end()) is not None:
-            cancel(folder)
+            if (record := break_off(request, folder)) is not None:
+                return record
             raise Cancelled(ending)
         time.sleep(POLL_S)
-    if (record := read_record(folder)) is not None:
+    if (record := committed(folder, request)) is not None:
         return record
     code = process.returncode if process is not None else 0
     if (folder / FAILURE).exists() or code > 0:
         raise read_failure(folder, code)
     raise Gone(f"killed by signal {-code}" if code else "ended while nobody was looking")
+
+
+def break_off(request: Request, folder: Path) -> Record | None:
+    """End a stage, whether it is running or not; its record, where it came to one."""
+    if (record := committed(folder, request)) is None:
+        cancel(folder)
+        record = committed(folder, request)
+    return record
 
 
 def cancel(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A run's config: a YAML file, and `--a.b=c` on top of it."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,16 @@ import msgspec
 import yaml
 
 from lefleet.errors import BadInput
+from lefleet.ledger import RunRow
 from lefleet.loop.requests import demonstrations
 from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
-from lefleet.records import ExpertGrowth, RunConfig, SeedBlock
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.border import as_bad_input
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu)(:\d+)?")
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -33,7 +38,34 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     except msgspec.ValidationError as error:
         raise as_bad_input(error, str(path)) from error
     _check(config)
-    return config
+    return _anchored(config)
+
+
+def _anchored(config: RunConfig) -> RunConfig:
+    """Local paths made absolute: a run may be resumed from another folder."""
+    collect = config.collect
+    if isinstance(collect, DatasetSource):
+        collect = msgspec.structs.replace(collect, root=_absolute(collect.root))
+    ladder = tuple(
+        msgspec.structs.replace(rung, init=_absolute(rung.init)) for rung in config.ladder
+    )
+    return msgspec.structs.replace(config, collect=collect, ladder=ladder)
+
+
+def _absolute(name: str) -> str:
+    """What is no local path, for instance a name on the hub, stays as it is."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if name and path.exists() else name
+
+
+def stored_config(row: RunRow) -> RunConfig:
+    """The config that a run was begun with."""
+    try:
+        return msgspec.convert(row.config, RunConfig)
+    except msgspec.ValidationError as error:
+        problem = as_bad_input(error, f"run: the config of {row.id} is not one of this lefleet")
+        remedy = "Use the lefleet that began it, or begin another run."
+        raise BadInput(problem.problem, remedy) from error
 
 
 def _merge(raw: dict[str, Any], override: str) -> None:
@@ -44,7 +76,9 @@ def _merge(raw: dict[str, Any], override: str) -> None:
     for name in path:
         raw = raw.setdefault(name, {})
         if not isinstance(raw, dict):
-            raise BadInput(f"{key}: {name} has no fields.")
+            raise BadInput(
+                f"{key}: {name} has no fields.", f"Give all of it: --{name}=VALUE, as YAML."
+            )
     try:
         raw[last] = yaml.safe_load(value)
     except yaml.YAMLError as error:
@@ -56,16 +90,33 @@ def count_tasks(config: RunConfig) -> int:
     return len(config.tasks if config.evaluate.env else resolve_tasks(config.tasks))
 
 
+def check_workdir(workdir: Path) -> None:
+    """Refuse a work folder that LeRobot's command line would misread."""
+    if any(mark in str(workdir) for mark in (" #", ": ", "\n")):
+        raise BadInput(
+            f"workdir: LeRobot cannot read the path {str(workdir)!r}.",
+            "Name one without ' #', ': ' and line breaks.",
+        )
+
+
 def _check(config: RunConfig) -> None:
     """What types alone cannot say."""
-    if (
-        not config.name
-        or any(letter in config.name for letter in "/\\ \0")
-        or config.name[0] == "."
-    ):
+    if not _NAME.fullmatch(config.name):
         raise BadInput(
-            f"name: {config.name!r} cannot name a folder.", "Use letters, digits, - and _."
+            f"name: {config.name!r} cannot name a run.",
+            "Use up to 100 letters, digits, _, - and ., neither - nor . in front.",
         )
+    if not _DEVICE.fullmatch(config.device):
+        raise BadInput(
+            f"device: {config.device!r} is not a torch device.",
+            "Use cpu, cuda, cuda:0, mps or xpu.",
+        )
+    for number, rung in enumerate(config.ladder):
+        if rung.rename_map and not rung.init:
+            raise BadInput(
+                f"ladder[{number}].rename_map: it needs a checkpoint to rename for.",
+                "Give init, or leave rename_map out: a fresh policy takes the dataset's own names.",
+            )
     if not config.evaluate.env:
         resolve_tasks(config.tasks)
     if isinstance(config.collect, ExpertGrowth):

@@ -3,31 +3,25 @@
 import fcntl
 import os
 import time
+import traceback
+from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger import AttemptRow, open_ledger
+from lefleet.ledger import RunRow, open_ledger
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempt import Cancelled, Ending, Gone, carry_out
+from lefleet.loop.books import Books
 from lefleet.loop.budget import reached, spent, would_exceed
-from lefleet.loop.config import count_tasks
+from lefleet.loop.config import count_tasks, stored_config
 from lefleet.loop.evidence import make_decision
 from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
 from lefleet.loop.requests import make_request, stage_folder
 from lefleet.loop.state import RunState, read_state
-from lefleet.loop.summary import write_summary
+from lefleet.loop.summary import PLOT, SUMMARY, write_summary
 from lefleet.loop.watch import Watch
-from lefleet.records import (
-    ComparisonRecord,
-    EpisodeRecord,
-    EvaluationRecord,
-    Record,
-    Request,
-    RunConfig,
-)
-from lefleet.stages.journal import Journal
+from lefleet.records import Request
+from lefleet.stages.folder import RECORD, is_locked
 
 LOCK = ".controller.lock"
 _TRIES = 20
@@ -46,12 +40,9 @@ class Controller:
         self._run = run
         self._folder = workdir / run
         self._ledger = open_ledger(workdir)
-        row = self._ledger.run(run)
-        if row is None:
-            raise BadInput(
-                f"run: there is no run called {run} in {workdir}.", "See: lefleet status"
-            )
-        self._config = msgspec.convert(row.config, RunConfig)
+        self._books = Books(self._ledger, run, self._folder)
+        row = self._row()
+        self._config = stored_config(row)
         self._created_at = row.created_at
 
     def run(self) -> int:
@@ -63,18 +54,48 @@ class Controller:
             return 0
         try:
             with EventJournal(self._ledger, self._run, self._folder) as events:
-                while True:
-                    events.write_new()
-                    end = self._advance()
-                    if end is not None:
-                        self._ledger.set_run_state(self._run, end.state, end.reason)
-                        write_summary(self._ledger, self._run, self._folder)
-                        events.write_new()
-                        return 1 if end.state == "failed" else 0
+                events.write_new()
+                if self._row().state == "running":
+                    self._work(events)
+                else:
+                    self._complete()
+                return 1 if self._row().state == "failed" else 0
         finally:
             os.close(lock)
 
-    def _advance(self) -> EndRun | None:
+    def _work(self, events: EventJournal) -> None:
+        """Step by step. The run's state is the last thing to change: whoever finds that it has
+        ended finds its summary too."""
+        while (end := self._advance(events)) is None:
+            events.write_new()
+        if end.state != "failed":
+            self._books.settle(end.reason)
+        self._summarize(self._row()._replace(state=end.state, reason=end.reason))
+        self._ledger.set_run_state(self._run, end.state, end.reason)
+        events.write_new()
+
+    def _complete(self) -> None:
+        """Write what is missing of the files of a run that has ended."""
+        if not all((self._folder / name).exists() for name in (SUMMARY, PLOT)):
+            self._summarize(self._row())
+
+    def _summarize(self, row: RunRow) -> None:
+        # A full disk must not hide how the run ended; these files can be made at any time.
+        try:
+            write_summary(self._ledger, row, self._folder)
+        except OSError:
+            traceback.print_exc()
+
+    def _row(self) -> RunRow:
+        row = self._ledger.run(self._run)
+        if row is None:
+            where = self._folder.parent
+            raise BadInput(
+                f"run: there is no run called {self._run} in {where}.", "See: lefleet status"
+            )
+        return row
+
+    def _advance(self, events: EventJournal) -> EndRun | None:
         """Do the next thing; returns the end of the run when it has come."""
         state = read_state(self._ledger, self._run, self._config)
         match next_step(state):
@@ -84,23 +105,35 @@ class Controller:
                 self._ledger.record_decision(self._run, make_decision(state, cycle))
                 return None
             case RunStage(cycle, stage):
-                return self._stage(state, cycle, stage)
+                return self._stage(state, events, cycle, stage)
 
-    def _stage(self, state: RunState, cycle: int, stage: str) -> EndRun | None:
+    def _stage(
+        self, state: RunState, events: EventJournal, cycle: int, stage: str
+    ) -> EndRun | None:
         request = make_request(state, self._folder, cycle, stage)
-        used = spent(state, self._wall_s())
-        budgets, tasks = self._config.budgets, count_tasks(self._config)
-        if limit := reached(budgets, used) or would_exceed(budgets, used, request, tasks):
-            return EndRun("finished", limit)
         folder = stage_folder(self._folder, cycle, stage)
-        watch = Watch(self._ledger, self._run, folder, state, self._wall_s)
+        left = self._books.opened()
+        if not is_locked(folder) and not (folder / RECORD).exists():
+            for attempt in left:
+                self._books.abandon(attempt)
+            if left:
+                return None
+            if limit := self._limit(state, request):
+                return EndRun("finished", limit)
+        running_s = sum(max(0.0, time.time() - attempt.started_at) for attempt in left)
+        so_far = replace(state, device_seconds=state.device_seconds + running_s)
+        watch = Watch(self._ledger, self._run, folder, so_far, self._wall_s)
+
+        def on_launch() -> None:
+            self._ledger.start_attempt(self._run, cycle, stage, request)
+            events.write_new()
+
+        def must_end() -> Ending | None:
+            events.write_new()
+            return watch.must_end()
+
         try:
-            record = carry_out(
-                request,
-                folder,
-                must_end=watch.must_end,
-                on_launch=lambda: self._start(cycle, stage, request),
-            )
+            record = carry_out(request, folder, must_end=must_end, on_launch=on_launch)
         except Cancelled as error:
             return self._cancelled(cycle, stage, request, error.ending)
         except Gone as error:
@@ -110,30 +143,17 @@ class Controller:
             self._end(cycle, stage, request, "failed", str(error))
             tries = 1 if error.exit_code == BadInput.exit_code else self._config.max_attempts
             return self._give_up(cycle, stage, "failed", tries)
-        self._commit(cycle, stage, request, record)
+        self._books.commit(self._books.current(cycle, stage, request), record)
         return None
 
-    def _start(self, cycle: int, stage: str, request: Request) -> None:
-        self._ledger.start_attempt(self._run, cycle, stage, request)
-
-    def _commit(self, cycle: int, stage: str, request: Request, record: Record) -> None:
-        episodes: list[EpisodeRecord] = []
-        if isinstance(record, EvaluationRecord | ComparisonRecord):
-            file = stage_folder(self._folder, cycle, stage) / record.episodes_file
-            with Journal(file, EpisodeRecord) as journal:
-                episodes = journal.lines
-        self._ledger.commit_stage(self._open(cycle, stage, request), record, episodes)
+    def _limit(self, state: RunState, request: Request) -> str:
+        """The budget that does not allow to start a stage, in words."""
+        budgets, used = self._config.budgets, spent(state, self._wall_s())
+        planned = would_exceed(budgets, used, request, count_tasks(self._config))
+        return reached(budgets, used) or planned
 
     def _end(self, cycle: int, stage: str, request: Request, state: str, error: str) -> None:
-        self._ledger.end_attempt(self._open(cycle, stage, request), state, error)
-
-    def _open(self, cycle: int, stage: str, request: Request) -> AttemptRow:
-        """The attempt that is running. A controller that was killed between the ledger and the
-        process may have left none; then this is it."""
-        for attempt in reversed(self._ledger.attempts(self._run)):
-            if (attempt.cycle, attempt.stage, attempt.state) == (cycle, stage, "running"):
-                return attempt
-        return self._ledger.start_attempt(self._run, cycle, stage, request)
+        self._ledger.end_attempt(self._books.current(cycle, stage, request), state, error)
 
     def _cancelled(self, cycle: int, stage: str, request: Request, ending: Ending) -> EndRun | None:
         if ending.kind == "hang":
@@ -144,20 +164,14 @@ class Controller:
 
     def _give_up(self, cycle: int, stage: str, how: str, tries: int) -> EndRun | None:
         """The end of the run after too many bad attempts; improving is given up alone."""
-        row = self._ledger.run(self._run)
-        since = row.resumed_at if row else 0.0
-        bad = [
-            attempt
-            for attempt in self._ledger.attempts(self._run)
-            if (attempt.cycle, attempt.stage, attempt.state) == (cycle, stage, how)
-            and attempt.started_at >= since
-        ]
+        bad = self._books.bad(cycle, stage, how)
         if len(bad) < tries:
             return None
+        last = bad[-1]
         if stage == "improve":
-            self._ledger.end_attempt(bad[-1], "skipped", bad[-1].error)
+            self._ledger.end_attempt(last, "skipped", last.error, ended_at=last.ended_at)
             return None
-        return EndRun("failed", f"{stage} of cycle {cycle}: {bad[-1].error}")
+        return EndRun("failed", f"{stage} of cycle {cycle}: {last.error}")
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at

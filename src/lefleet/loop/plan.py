@@ -91,8 +91,7 @@ def _words(request: Request, config: RunConfig, cycle: int) -> str:
             total = demonstrations(config.collect, cycle) if _grows(config) else 0  # type: ignore[arg-type]
             return f"{request.episodes_per_task} new demonstrations per task, {total} in all"
         case TrainRequest():
-            start = ", from the blessed checkpoint" if cycle and request.init else ""
-            return f"{request.steps} steps of {request.policy_type}{start}"
+            return f"{request.steps} steps of {request.policy_type}{_start(request, config)}"
         case CompareRequest():
             return (
                 f"candidate and baseline on at most {request.max_pairs} fresh pairs from seed "
@@ -104,6 +103,12 @@ def _words(request: Request, config: RunConfig, cycle: int) -> str:
             return f"{request.episodes_per_task} episodes per task from seed {request.seed}"
         case _:
             return "the episodes of an existing dataset"
+
+
+def _start(request: TrainRequest, config: RunConfig) -> str:
+    if request.init == config.ladder[0].init:
+        return f", from {request.init}" if request.init else ""
+    return ", from the blessed checkpoint"
 
 
 def _grows(config: RunConfig) -> bool:

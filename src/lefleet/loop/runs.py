@@ -1,18 +1,22 @@
 """Start, find and stop runs: what a command does before it becomes a viewer."""
 
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, StageFailed
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.attempt import cancel
-from lefleet.loop.controller import LOCK
+from lefleet.loop.config import stored_config
+from lefleet.loop.controller import LOCK, Controller
 from lefleet.process import is_held, launch
 from lefleet.records import RunConfig
 
 CONTROLLER_LOG = "controller.log"
+_STARTED = "--- controller started"
+_LEAVING_S = 60.0
+"""How long a controller whose run has ended may take to leave."""
 
 
 def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
@@ -27,7 +31,7 @@ def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
         start_controller(workdir, config.name)
         return "created"
     row = find(ledger, config.name)
-    theirs = msgspec.convert(row.config, RunConfig)
+    theirs = stored_config(row)
     if theirs != config:
         raise BadInput(
             f"name: there is a run called {config.name} with another config "
@@ -39,13 +43,32 @@ def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
 
 def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
     """See that a controller is at work on an unfinished run: attached, resumed or finished."""
+    folder = workdir / row.id
+    if row.state != "running":
+        _wait_until_alone(folder)
+        row = find(ledger, row.id)
     if row.state == "finished":
+        Controller(workdir, row.id).run()
         return "finished"
-    if is_controlled(workdir / row.id):
+    if is_controlled(folder):
         return "attached"
     ledger.resume_run(row.id)
     start_controller(workdir, row.id)
     return "resumed"
+
+
+def stop(ledger: Ledger, workdir: Path, row: RunRow) -> str:
+    """Stop a run and wait until its controller is gone; the state in which the run ended."""
+    ledger.request_stop(row.id)
+    folder = workdir / row.id
+    while row.state == "running" or is_controlled(folder):
+        if is_controlled(folder):
+            time.sleep(0.2)
+        else:
+            # Nobody is there to stop it, so this process does what a controller would.
+            Controller(workdir, row.id).run()
+        row = find(ledger, row.id)
+    return row.state
 
 
 def find(ledger: Ledger, run: str) -> RunRow:
@@ -63,6 +86,8 @@ def start_controller(workdir: Path, run: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(workdir), run)
     with (folder / CONTROLLER_LOG).open("ab") as log:
+        log.write(f"{_STARTED} {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
+        log.flush()
         launch(argv, stdout=log, stderr=log, detached=True)
 
 
@@ -71,10 +96,23 @@ def is_controlled(folder: Path) -> bool:
     return is_held(folder / LOCK)
 
 
-def end_processes(folder: Path) -> None:
-    """End every stage process of the run in `folder`, where no controller does it."""
-    for stage in folder.glob("cycle_*/*"):
-        cancel(stage)
+def last_words(folder: Path) -> str:
+    """The last line that the newest controller of a run said; empty when it said nothing."""
+    log = folder / CONTROLLER_LOG
+    text = log.read_text(errors="replace") if log.exists() else ""
+    said = text.rpartition(_STARTED)[2].splitlines()[1:]
+    return next((line.strip() for line in reversed(said) if line.strip()), "")
+
+
+def _wait_until_alone(folder: Path) -> None:
+    """A controller whose run has ended still has its last files to write."""
+    deadline = time.monotonic() + _LEAVING_S
+    while is_controlled(folder):
+        if time.monotonic() > deadline:
+            raise StageFailed(
+                f"The controller of {folder.name} does not leave.", "End it by hand, then go on."
+            )
+        time.sleep(0.1)
 
 
 def _difference(theirs: RunConfig, mine: RunConfig) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.ledger import Ledger
+from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.status import run_state, run_status
 from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
@@ -23,11 +23,8 @@ SUMMARY = "summary.json"
 TASKS = "tasks.csv"
 
 
-def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
+def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
     """Write all of them; a run without an evaluated cycle gets no plot."""
-    row = ledger.run(run)
-    if row is None:
-        return
     status = run_status(ledger, row)
     text = msgspec.json.format(msgspec.json.encode(status), indent=2)
     write_durably(folder / SUMMARY, text + b"\n")
@@ -37,7 +34,7 @@ def write_summary(ledger: Ledger, run: str, folder: Path) -> None:
         _plot(cycles, status["id"], folder / PLOT)
     for cycle in run_state(ledger, row).cycles:
         if (gate := cycle.gate()) is not None:
-            title = f"{run}, cycle {cycle.index}: candidate against baseline, {gate.verdict}"
+            title = f"{row.id}, cycle {cycle.index}: candidate against baseline, {gate.verdict}"
             plot_evidence(gate, title, folder / f"evidence_cycle_{cycle.index}.png")
 
 

@@ -67,6 +67,11 @@ class Watch:
         return Ending("hang", f"no sign of life for {limit:g} s")
 
 
+def last_sign_of_life(folder: Path) -> float:
+    """When a stage last changed one of its files; 0 where it has none."""
+    return max(_sign(folder / name)[0] for name in _SIGNS_OF_LIFE) / 1e9
+
+
 def _sign(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()

@@ -121,14 +121,12 @@ class StageFolder:
 
     def _claim(self) -> None:
         """Write the request, or see that the folder was made for the same one."""
-        mine = encode(self._request)
         path = self.path / REQUEST
         if not path.exists():
-            write_durably(path, mine)
+            write_durably(path, encode(self._request))
             self.is_new = True
             return
-        theirs = decode(path.read_bytes(), Request, str(path))
-        _require_same(self.path, theirs, self._request)
+        require_request(self.path, self._request)
 
 
 def is_locked(path: Path) -> bool:
@@ -164,15 +162,21 @@ def committed(path: Path, request: Request) -> Record | None:
     """The record of a finished stage, without working in its folder; None when it is not."""
     record = read_record(path)
     if record is not None:
-        file = path / REQUEST
-        _require_same(path, decode(file.read_bytes(), Request, str(file)), request)
+        require_request(path, request)
     return record
 
 
-def _require_same(path: Path, theirs: Request, mine: Request) -> None:
-    if theirs != mine:
+def require_request(path: Path, request: Request) -> None:
+    """See that the stage folder `path` was made for `request`."""
+    file = path / REQUEST
+    if not file.exists():
         raise BadInput(
-            f"out: {path} was made for another request ({_difference(theirs, mine)}).",
+            f"out: {path} has no {REQUEST}.", "Choose another folder, or remove this one."
+        )
+    theirs: Request = decode(file.read_bytes(), Request, str(file))
+    if theirs != request:
+        raise BadInput(
+            f"out: {path} was made for another request ({_difference(theirs, request)}).",
             "Choose another folder, or remove this one.",
         )
 

@@ -1,4 +1,7 @@
-"""Gates that stop early: a look keeps all of its evidence, and gates are sized by pairs in all."""
+"""Gates that stop early: a look keeps all of its evidence, and gates are sized by pairs in all.
+
+Runs remember the last attempt before they were taken up, instead of comparing clocks.
+"""
 
 from typing import Any
 
@@ -13,7 +16,20 @@ _RUN = sa.table("run", sa.column("id", sa.String), sa.column("config", sa.JSON))
 _DECISION = sa.table("decision", sa.column("id", sa.Integer), sa.column("body", sa.JSON))
 
 
+_LAST_ATTEMPT = """
+UPDATE run SET resumed_after = (
+    SELECT coalesce(max(stage_attempt.id), 0) FROM stage_attempt
+    WHERE stage_attempt.run = run.id AND stage_attempt.started_at < run.resumed_at
+)
+"""
+
+
 def upgrade() -> None:
+    resumed_after = sa.Column(
+        "resumed_after", sa.Integer(), server_default=sa.text("0"), nullable=False
+    )
+    op.add_column("run", resumed_after)
+    op.execute(_LAST_ATTEMPT)
     for name, before in _ADDED.items():
         column = sa.Column(name, sa.Float(), server_default=before, nullable=False)
         op.add_column("gate_look", column)

@@ -1,0 +1,122 @@
+"""What runs have come to, for people and as JSON."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from lefleet.cli.viewer import PATIENCE_S
+from lefleet.ledger import Ledger, RunRow
+from lefleet.loop.config import stored_config
+from lefleet.loop.runs import find, is_controlled
+from lefleet.loop.status import run_status
+from lefleet.loop.summary import PLOT
+from lefleet.records.border import as_bad_input
+
+
+def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
+    """What a run that has ended came to; the exit code says how."""
+    row = find(ledger, run)
+    show_runs(ledger, workdir, [row], as_json=as_json)
+    if row.state == "failed":
+        print(f"lefleet: {row.reason} Go on with: lefleet resume {run}", file=sys.stderr)
+        return 1
+    if not as_json:
+        videos = stored_config(row).evaluate.videos_per_task
+        _what_next(run_status(ledger, row), workdir / run, has_videos=videos > 0)
+    return 0
+
+
+def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: bool) -> None:
+    """A table or a JSON object for every run."""
+    statuses = [_status(ledger, workdir, row) for row in rows]
+    if as_json:
+        print_json({"runs": statuses})
+        return
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    if not statuses:
+        console.print("No runs yet. Begin with: lefleet demo")
+    for row, status in zip(rows, statuses, strict=True):
+        state = "interrupted" if is_interrupted(workdir, row) else row.state
+        reason = f" ({row.reason})" if row.reason else ""
+        console.print(f"{row.id}: {state}{reason}", style="bold")
+        console.print(status["problem"] or _cycles(status))
+
+
+def is_interrupted(workdir: Path, row: RunRow) -> bool:
+    """Whether a run is under way and nobody is at work on it.
+
+    A controller that was started a moment ago may not hold its lock yet.
+    """
+    is_fresh = time.time() - row.resumed_at < PATIENCE_S
+    return row.state == "running" and not is_fresh and not is_controlled(workdir / row.id)
+
+
+def print_json(value: Any) -> None:
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.buffer.write(text + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
+    """As `run_status`, also of a run that this lefleet cannot read: others are to be seen still."""
+    now = {"controlled": is_controlled(workdir / row.id), "problem": ""}
+    try:
+        return run_status(ledger, row) | now
+    except msgspec.ValidationError as error:
+        problem = str(as_bad_input(error, "not readable with this lefleet"))
+    unknown = {"id": row.id, "state": row.state, "reason": row.reason, "tasks": [], "cycles": []}
+    return unknown | {"blessed": None, "blessed_path": None} | now | {"problem": problem}
+
+
+def _cycles(status: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("cycle", "episodes", "success", "95 % interval", "decision", "checkpoint"):
+        table.add_column(column)
+    for cycle in status["cycles"]:
+        rate, interval = cycle["success_rate"], cycle["interval"]
+        table.add_row(
+            str(cycle["index"]),
+            str(cycle["demonstrations"] or ""),
+            f"{rate:.0%}" if rate is not None else "",
+            f"{interval[0]:.0%} to {interval[1]:.0%}" if interval else "",
+            cycle["decision"] or ", ".join(cycle["stages"]),
+            _checkpoint(cycle["checkpoint_digest"], status["blessed"]),
+        )
+    return table
+
+
+def _checkpoint(digest: str | None, blessed: str | None) -> str:
+    if digest is None:
+        return ""
+    return f"{digest[:12]} blessed" if digest == blessed else digest[:12]
+
+
+def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> None:
+    for cycle in status["cycles"]:
+        if cycle["why"]:
+            print(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}")
+        for remark in cycle["diagnosis"]:
+            print(f"  look at {remark}")
+    if (folder / PLOT).exists():
+        print(f"Plot:       {folder / PLOT}")
+    print(f"Videos:     {_videos(folder, has_videos=has_videos)}")
+    if status["blessed_path"]:
+        print(f"Blessed:    {status['blessed_path']}")
+        tasks = " ".join(status["tasks"])
+        print(
+            f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
+            f"--tasks {tasks} --seed 400000000 --out DIR"
+        )
+
+
+def _videos(folder: Path, *, has_videos: bool) -> str:
+    if not has_videos:
+        return "none were asked for"
+    found = folder.glob("cycle_*/evaluate/videos")
+    newest = max(found, key=lambda path: int(path.parts[-3].removeprefix("cycle_")), default=None)
+    return str(newest or "none (see: lefleet doctor)")

@@ -1,0 +1,132 @@
+"""Attempts are closed with what the stage folders show."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lefleet.ledger import AttemptRow, open_ledger, store
+from lefleet.loop.books import Books
+from lefleet.stages.folder import StageFolder
+from tests.ledger.ledgers import REQUEST, execute
+from tests.loop.test_attempt import HOLD, OTHER, Stage
+from tests.samples import dataset_record, finished_stage
+
+HOUR = 3600.0
+
+
+class Bench:
+    """A run with one attempt at collect that began three hours ago."""
+
+    def __init__(self, workdir: Path) -> None:
+        self.now = time.time()
+        self.ledger = open_ledger(workdir)
+        self.ledger.create_run("r", {})
+        self.ledger.start_attempt("r", 0, "collect", REQUEST)
+        started = self.now - 3 * HOUR
+        execute(workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
+        self.folder = workdir / "r" / "cycle_0" / "collect"
+        self.books = Books(self.ledger, "r", workdir / "r")
+
+    @property
+    def attempt(self) -> AttemptRow:
+        return self.ledger.attempts("r")[0]
+
+    def hours(self) -> float:
+        return round((self.attempt.ended_at - self.attempt.started_at) / HOUR, 2)
+
+    def date(self, name: str, hours_ago: float) -> None:
+        at = self.now - hours_ago * HOUR
+        os.utime(self.folder / name, (at, at))
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    made.ledger.close()
+
+
+def test_a_committed_stage_ended_when_its_record_was_written(bench):
+    finished_stage(bench.folder, REQUEST, dataset_record())
+    bench.date("record.json", hours_ago=1)
+    bench.books.commit(bench.attempt, dataset_record())
+    assert (bench.attempt.state, bench.hours()) == ("committed", 2.0)
+
+
+@pytest.mark.parametrize("sign", ["progress.json", "log.txt", "attempts.jsonl", "episodes.jsonl"])
+def test_an_abandoned_attempt_ended_at_its_last_sign_of_life(bench, sign):
+    bench.folder.mkdir(parents=True)
+    (bench.folder / sign).touch()
+    bench.date(sign, hours_ago=2.5)
+    bench.books.abandon(bench.attempt)
+    assert (bench.attempt.state, bench.hours()) == ("gone", 0.5)
+    assert bench.ledger.events("r")[-1].kind == "stage_gone"
+
+
+@pytest.mark.parametrize("hours_ago", [None, 5.0])
+def test_an_attempt_does_not_end_before_it_started(bench, hours_ago):
+    bench.folder.mkdir(parents=True)
+    if hours_ago:
+        (bench.folder / "log.txt").touch()
+        bench.date("log.txt", hours_ago)
+    bench.books.abandon(bench.attempt)
+    assert bench.hours() == 0.0
+
+
+def test_an_attempt_that_the_next_one_closes_is_an_event_too(bench):
+    bench.ledger.start_attempt("r", 0, "collect", REQUEST)
+    kinds = [event.kind for event in bench.ledger.events("r")]
+    assert kinds == ["run_created", "stage_started", "stage_gone", "stage_started"]
+
+
+def test_settling_takes_a_record_that_is_there(bench):
+    finished_stage(bench.folder, REQUEST, dataset_record())
+    bench.books.settle("enough")
+    assert (bench.attempt.state, bench.attempt.record) == ("committed", dataset_record())
+
+
+def test_settling_ends_a_process(bench):
+    with StageFolder(bench.folder, REQUEST):
+        pass
+    stage = Stage(bench.folder)
+    child = stage.ready(HOLD)
+    bench.books.settle("enough")
+    assert child.wait() < 0
+    stage.end()
+    attempt = bench.attempt
+    assert (attempt.state, attempt.error, bench.hours()) == ("cancelled", "enough", 3.0)
+
+
+def test_settling_a_dead_stage_counts_to_its_last_sign_of_life(bench):
+    bench.folder.mkdir(parents=True)
+    (bench.folder / "log.txt").touch()
+    bench.date("log.txt", hours_ago=2)
+    bench.books.settle("enough")
+    assert (bench.attempt.state, bench.hours()) == ("cancelled", 1.0)
+
+
+def test_settling_does_not_take_what_another_request_made(bench):
+    finished_stage(bench.folder, OTHER, dataset_record())
+    bench.books.settle("enough")
+    assert bench.attempt.state == "failed"
+    assert "another request" in bench.attempt.error
+
+
+def test_settling_ends_what_no_attempt_knows_of(bench):
+    stage = Stage(bench.folder.parent / "train")
+    stage.folder.mkdir(parents=True)
+    child = stage.ready("print(flush=True); signal.pause()")
+    bench.books.settle("enough")
+    assert child.wait() < 0
+    stage.end()
+
+
+def test_bad_attempts_count_from_the_last_resume_also_when_the_clock_steps_back(bench, monkeypatch):
+    bench.ledger.end_attempt(bench.attempt, "failed", "before")
+    bench.ledger.resume_run("r")
+    monkeypatch.setattr(store.time, "time", lambda: bench.now - 10 * HOUR)
+    attempt = bench.ledger.start_attempt("r", 0, "collect", REQUEST)
+    bench.ledger.end_attempt(attempt, "failed", "after")
+    assert [one.error for one in bench.books.bad(0, "collect", "failed")] == ["after"]

@@ -1,0 +1,110 @@
+"""Runs are found, resumed and stopped, also in the moment in which a controller leaves."""
+
+import fcntl
+import os
+
+import msgspec
+import pytest
+
+from lefleet.errors import StageFailed
+from lefleet.ledger import open_ledger
+from lefleet.loop import runs as module
+from lefleet.loop.controller import LOCK
+from lefleet.loop.runs import is_controlled, last_words, resume, start_controller, stop
+from tests.loop.states import config
+
+
+class Controlled:
+    """A run whose controller is this test."""
+
+    def __init__(self, workdir) -> None:
+        self.workdir = workdir
+        self.folder = workdir / "r"
+        self.folder.mkdir()
+        self.ledger = open_ledger(workdir)
+        self.ledger.create_run("r", msgspec.to_builtins(config()))
+        self.lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.started = 0
+
+    def leave(self) -> None:
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+    def start(self, *_: object) -> None:
+        self.started += 1
+
+    def row(self):
+        return self.ledger.run("r")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    made = Controlled(tmp_path)
+    monkeypatch.setattr(module, "start_controller", made.start)
+    yield made
+    os.close(made.lock)
+    made.ledger.close()
+
+
+@pytest.fixture
+def on_wait(monkeypatch):
+    """What happens when somebody waits, in this order."""
+    todo = []
+    monkeypatch.setattr(module.time, "sleep", lambda _: todo.pop(0)())
+    return todo
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed"])
+def test_a_run_whose_controller_is_leaving_is_resumed_once_it_has_left(run, on_wait, state):
+    run.ledger.set_run_state("r", state)
+    on_wait.append(run.leave)
+    assert resume(run.ledger, run.workdir, run.row()) == "resumed"
+    assert (on_wait, run.started, run.row().state) == ([], 1, "running")
+
+
+def test_a_run_with_a_controller_at_work_is_attached_to(run):
+    assert resume(run.ledger, run.workdir, run.row()) == "attached"
+    assert run.started == 0
+
+
+def test_a_controller_that_does_not_leave_is_named(run, monkeypatch):
+    monkeypatch.setattr(module, "_LEAVING_S", 0.0)
+    run.ledger.set_run_state("r", "stopped")
+    with pytest.raises(StageFailed, match="controller of r does not leave"):
+        resume(run.ledger, run.workdir, run.row())
+
+
+def test_a_finished_run_gets_the_files_that_it_lacks(run):
+    run.leave()
+    run.ledger.set_run_state("r", "finished", "done")
+    assert resume(run.ledger, run.workdir, run.row()) == "finished"
+    assert (run.folder / "summary.json").exists()
+    assert "run_finished" in (run.folder / "events.jsonl").read_text()
+    assert run.started == 0
+
+
+def test_stopping_waits_until_the_controller_has_left(run, on_wait):
+    on_wait += [lambda: run.ledger.set_run_state("r", "stopped", "asked"), run.leave]
+    assert stop(run.ledger, run.workdir, run.row()) == "stopped"
+    assert on_wait == []
+    assert not is_controlled(run.folder)
+
+
+def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
+    run.leave()
+    assert stop(run.ledger, run.workdir, run.row()) == "stopped"
+    assert (run.folder / "summary.json").exists()
+    assert "run_stopped" in (run.folder / "events.jsonl").read_text()
+
+
+def test_the_last_words_are_those_of_the_newest_controller(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "launch", lambda *_, **__: None)
+    log = tmp_path / "r" / "controller.log"
+    assert last_words(tmp_path / "r") == ""
+    start_controller(tmp_path, "r")
+    with log.open("a") as file:
+        file.write("Traceback\nthe disk was full\n\n")
+    assert last_words(tmp_path / "r") == "the disk was full"
+    start_controller(tmp_path, "r")
+    assert last_words(tmp_path / "r") == ""
+    assert "the disk was full" in log.read_text()
