@@ -1,6 +1,8 @@
 """A candidate that was trained on poisoned data is rolled back, and the data is not used again."""
 
 import json
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +60,17 @@ def test_a_poisoned_mix_is_rolled_back_and_dropped(tmp_path, plant):
     assert dropped in requests[1]["add_to"]
     assert dropped not in requests[2]["add_to"]
     assert clean.decision in ("iterate", "promote")
+    assert_seeds_are_fresh(workdir / "poisoned")
+
+
+def assert_seeds_are_fresh(run_folder: Path) -> None:
+    """No gate of the run used a seed that anything else used."""
+    used = {}
+    for file in run_folder.glob("cycle_*/*/*s.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        stage = file.parent
+        block = "evaluate" if stage.name == "evaluate" else f"{stage.parent.name}/{stage.name}"
+        used.setdefault(block, set()).update(line["seed"] for line in lines)
+    assert len([block for block in used if block.endswith("/gate")]) == 2
+    for one, other in combinations(used, 2):
+        assert not used[one] & used[other], (one, other)

@@ -81,6 +81,15 @@ def test_a_checkpoint_is_no_better_than_itself(weak, tmp_path):
     assert record.difference == 0.0
 
 
+def test_another_environment_is_compared_through_lerobot_eval(checkpoint, weak, tmp_path):
+    env = {"discover_packages_path": "lefleet.sim", "type": "lefleet_metaworld", "task": "push"}
+    asked = request(checkpoint, weak, tasks=("push",), max_pairs=6, initial_states=4, env=env)
+    record = run_stage(asked, tmp_path / "stock")
+    assert (record.max_pairs, record.episodes) == (4, 8)
+    assert record.pairs == sum(task.pairs for task in record.per_task.values()) <= 4
+    assert "4 initial states" in record.note
+
+
 @pytest.mark.parametrize("block", [SeedBlock.COLLECT, SeedBlock.EVALUATE, SeedBlock.IMPROVE])
 def test_seeds_of_data_and_of_the_shown_rate_are_refused(block):
     with pytest.raises(BadInput, match="seed"):

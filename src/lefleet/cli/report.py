@@ -26,8 +26,10 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
         print(f"lefleet: {row.reason} Go on with: lefleet resume {run}", file=sys.stderr)
         return 1
     if not as_json:
+        status = run_status(ledger, row)
+        Console(highlight=False, soft_wrap=True, markup=False).print(_tasks(status))
         videos = stored_config(row).evaluate.videos_per_task
-        _what_next(run_status(ledger, row), workdir / run, has_videos=videos > 0)
+        _what_next(status, workdir / run, has_videos=videos > 0)
     return 0
 
 
@@ -71,6 +73,19 @@ def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
         problem = str(as_bad_input(error, "not readable with this lefleet"))
     unknown = {"id": row.id, "state": row.state, "reason": row.reason, "tasks": [], "cycles": []}
     return unknown | {"blessed": None, "blessed_path": None} | now | {"problem": problem}
+
+
+def _tasks(status: dict[str, Any]) -> Table:
+    """Success of every task in every cycle."""
+    cycles = [cycle for cycle in status["cycles"] if cycle["tasks"]]
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("task")
+    for cycle in cycles:
+        table.add_column(f"cycle {cycle['index']}", justify="right")
+    for task in dict.fromkeys(task for cycle in cycles for task in cycle["tasks"]):
+        found = [cycle["tasks"].get(task) for cycle in cycles]
+        table.add_row(task, *(f"{one['success_rate']:.0%}" if one else "" for one in found))
+    return table
 
 
 def _cycles(status: dict[str, Any]) -> Table:
