@@ -21,8 +21,6 @@ from lefleet.records import (
 )
 from lefleet.stats import gate_alpha
 
-STAGES = ("collect", "train", "evaluate", "gate", "improve")
-
 
 def stage_folder(run_folder: Path, cycle: int, stage: str) -> Path:
     return run_folder / f"cycle_{cycle}" / stage
