@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -114,3 +115,29 @@ def test_a_workdir_that_may_not_be_written_is_a_clear_error(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(LeFleetError, match="Permission denied"):
         open_ledger(tmp_path)
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path):
+    ledger = open_ledger(tmp_path)
+    ledger.create_run("r", {})
+    writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("UPDATE run SET state = 'failed'")
+    assert ledger.run("r").state == "running"
+    assert [event.kind for event in ledger.events("r")] == ["run_created"]
+    assert (ledger.attempts("r"), ledger.decisions("r")) == ([], [])
+    writer.execute("COMMIT")
+    writer.close()
+    assert ledger.run("r").state == "failed"
+
+
+def test_an_older_ledger_knows_which_attempts_came_before_the_last_resume(tmp_path):
+    path = old_ledger(tmp_path, "0001")
+    execute(
+        path,
+        "INSERT INTO stage_attempt (run, cycle, stage, attempt, state, request, started_at) "
+        "VALUES ('old', 0, 'collect', ?, 'failed', '{}', ?)",
+        (1, 5.5),
+        (2, 6.5),
+    )
+    assert open_ledger(tmp_path).run("old").resumed_after == 1

@@ -76,6 +76,33 @@ def test_a_line_that_was_written_twice_stays_once(ledger, whole, tmp_path):
     assert write(ledger, tmp_path) == whole
 
 
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        (b'"run_created"', b'"run_deleted"'),
+        (b'"deep"', b'"flat"'),
+        (b'"id":2', b'"id":9'),
+        (b'{"id":1,', b'{"id":1, '),
+    ],
+)
+def test_a_line_that_differs_from_the_table_is_replaced(ledger, whole, tmp_path, there, instead):
+    changed = whole.replace(there, instead)
+    assert changed != whole
+    (tmp_path / "events.jsonl").write_bytes(changed)
+    assert write(ledger, tmp_path) == whole
+
+
+def test_a_line_that_is_missing_in_the_middle_is_put_back(ledger, whole, tmp_path):
+    first, _, last = whole.splitlines(keepends=True)
+    (tmp_path / "events.jsonl").write_bytes(first + last)
+    assert write(ledger, tmp_path) == whole
+
+
+def test_events_that_the_table_does_not_have_are_cut_off(ledger, whole, tmp_path):
+    (tmp_path / "events.jsonl").write_bytes(whole + b'{"id":77,"at":1.0,"kind":"note"}\n')
+    assert write(ledger, tmp_path) == whole
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 90), NOISE)
 def test_cut_and_overwritten_anywhere_it_has_every_event_once_and_in_order(cut, noise):

@@ -8,6 +8,7 @@ import pytest
 
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import plan_lines
+from lefleet.loop.requests import count_tasks
 from lefleet.records import Budgets, RunConfig, Rung
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -57,6 +58,33 @@ def test_every_stage_can_be_started_by_hand(planned):
         if not (stage == "gate" and number == 0)
         and not (stage == "improve" and (number == last or not improves))
     ]
+
+
+@pytest.mark.parametrize("name", ["pusht", "libero_smolvla_pi05"])
+def test_configs_for_the_hub_are_planned_with_their_exact_commands(name, tmp_path):
+    config = load_config(CONFIGS / f"{name}.yaml")
+    lines = list(plan_lines(config, tmp_path / "r"))
+    trainings = commands(lines, sys.executable, "-m", "lefleet.compat.train")
+    evaluations = commands(lines, sys.executable, "-m", "lerobot.scripts.lerobot_eval")
+    cycles = config.budgets.cycles
+    assert len(trainings) == cycles
+    # One of the candidate in every cycle, and one of each checkpoint in every gate.
+    assert len(evaluations) == cycles + 2 * (cycles - 1)
+    assert all(f"--dataset.repo_id={config.collect.repo_id}" in argv for argv in trainings)
+    assert all(f"--env.type={config.evaluate.env['type']}" in argv for argv in evaluations)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_suite_is_counted_by_the_tasks_of_its_data(tmp_path):
+    config = load_config(CONFIGS / "libero_smolvla_pi05.yaml")
+    assert count_tasks(config) == 10
+    lines = list(plan_lines(config, tmp_path / "r"))
+    assert sum("--eval.n_episodes=20" in line for line in lines) == 2 * (config.budgets.cycles - 1)
+
+
+def test_levels_of_later_gates_are_stricter(planned):
+    levels = [line.rpartition(" ")[2] for line in planned[1] if line.startswith("  gate:")]
+    assert len(set(levels)) == len(levels)
 
 
 def test_the_first_cycle_has_no_gate(planned):

@@ -1,8 +1,10 @@
 """One stage folder: one request, one worker at a time, one record."""
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -134,6 +136,20 @@ def test_an_out_that_cannot_be_a_folder_is_bad_input(tmp_path):
         pytest.raises(BadInput, match=r"out: .*/file/a cannot be used: Not a directory"),
         StageFolder(tmp_path / "file" / "a", REQUEST),
     ):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["mkdir", "open"])
+def test_a_full_or_broken_disk_is_no_bad_input(tmp_path, monkeypatch, call, number):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, call, fail)
+    stage = StageFolder(tmp_path / "a", ExpertDemos())
+    if call == "open":
+        (tmp_path / "a").mkdir()
+    with pytest.raises(StageFailed, match=os.strerror(number)), stage:
         pass
 
 

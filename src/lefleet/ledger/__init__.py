@@ -2,6 +2,7 @@
 
     schema       the tables
     connect      open a ledger: create, migrate, or refuse one from a newer lefleet
+    rows         what it answers with
     store        typed questions and answers about runs, stages, decisions and events
     lineage      which data made which checkpoint, and what judged it
     journal      events.jsonl of a run, repaired from the event table
@@ -14,6 +15,7 @@ stage either committed with all that belongs to it, or not at all.
 """
 
 from lefleet.ledger.connect import open_ledger
-from lefleet.ledger.store import AttemptRow, EventRow, Ledger, RunRow
+from lefleet.ledger.rows import AttemptRow, EventRow, RunRow
+from lefleet.ledger.store import Ledger
 
 __all__ = ["AttemptRow", "EventRow", "Ledger", "RunRow", "open_ledger"]

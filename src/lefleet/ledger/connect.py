@@ -8,7 +8,7 @@ from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger.store import Ledger
+from lefleet.ledger.store import READS, Ledger
 
 FILE = "ledger.db"
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -53,7 +53,9 @@ def _engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        # A writer takes its lock at once: one that reads first could not wait for another's.
+        reads = connection.get_execution_options().get(READS, False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 

@@ -2,57 +2,18 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, Row, func, insert, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.lineage import checkpoints_of_dataset, insert_artifacts, lineage
+from lefleet.ledger.rows import AttemptRow, EventRow, RunRow, attempt_row, run_row
 from lefleet.records import Decision, EpisodeRecord, Record, Request
 
-
-class RunRow(NamedTuple):
-    """One run."""
-
-    id: str
-    state: str
-    """running, finished, stopped or failed."""
-    reason: str
-    config: dict[str, Any]
-    stop_requested: bool
-    created_at: float
-    resumed_at: float
-    """When it was last started or taken up again."""
-    resumed_after: int
-    """Id of the last attempt before that; bad attempts up to it do not count."""
-
-
-class AttemptRow(NamedTuple):
-    """One attempt at a stage."""
-
-    id: int
-    run: str
-    cycle: int
-    stage: str
-    attempt: int
-    state: str
-    """running, committed, failed, gone, cancelled or skipped."""
-    request: Request
-    record: Record | None
-    error: str
-    started_at: float
-    ended_at: float | None
-    """None while it runs, and where nobody saw its end."""
-
-
-class EventRow(NamedTuple):
-    """Something that happened."""
-
-    id: int
-    at: float
-    kind: str
-    data: dict[str, Any]
+READS = "lefleet_reads"
+"""Execution option of connections that only read: they do not wait for a writer."""
 
 
 class Ledger:
@@ -60,6 +21,7 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._reads = engine.execution_options(**{READS: True})
 
     def close(self) -> None:
         self._engine.dispose()
@@ -88,14 +50,14 @@ class Ledger:
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             rows = connection.execute(select(schema.run).order_by(schema.run.c.number))
-            return [_run_row(row) for row in rows]
+            return [run_row(row) for row in rows]
 
     def run(self, run: str) -> RunRow | None:
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             row = connection.execute(select(schema.run).filter_by(id=run)).first()
-            return _run_row(row) if row else None
+            return run_row(row) if row else None
 
     def set_run_state(self, run: str, state: str, reason: str = "") -> None:
         """Change the state, with an event; nothing happens when it is that already."""
@@ -138,9 +100,9 @@ class Ledger:
 
     def attempts(self, run: str) -> list[AttemptRow]:
         """All attempts at all stages, oldest first."""
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             query = select(schema.attempt).filter_by(run=run).order_by(schema.attempt.c.id)
-            return [_attempt_row(row) for row in connection.execute(query)]
+            return [attempt_row(row) for row in connection.execute(query)]
 
     def start_attempt(self, run: str, cycle: int, stage: str, request: Request) -> AttemptRow:
         """The next attempt at a stage; one that was left running is closed as abandoned."""
@@ -171,7 +133,7 @@ class Ledger:
             row = result.one()
             data = {"cycle": cycle, "stage": stage, "attempt": last + 1}
             _event(connection, run, "stage_started", data)
-            return _attempt_row(row)
+            return attempt_row(row)
 
     def end_attempt(
         self, attempt: AttemptRow, state: str, error: str, *, ended_at: float | None = None
@@ -214,7 +176,7 @@ class Ledger:
 
     def decisions(self, run: str) -> list[Decision]:
         """All decisions, by cycle."""
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             query = select(schema.decision.c.body).filter_by(run=run)
             rows = connection.execute(query.order_by(schema.decision.c.cycle))
             return [msgspec.convert(row.body, Decision) for row in rows]
@@ -243,7 +205,7 @@ class Ledger:
         """Events of a run with an id above `after`, in order."""
         table = schema.event
         query = select(table).where(table.c.run == run, table.c.id > after)
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             rows = connection.execute(query.order_by(table.c.id).limit(limit))
             return [EventRow(row.id, row.at, row.kind, row.data) for row in rows]
 
@@ -251,12 +213,12 @@ class Ledger:
 
     def checkpoints_of_dataset(self, digest: str) -> list[str]:
         """Digests of the checkpoints that were trained on a dataset."""
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             return checkpoints_of_dataset(connection, digest)
 
     def lineage(self, checkpoint_digest: str) -> dict[str, Any]:
         """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
-        with self._engine.connect() as connection:
+        with self._reads.connect() as connection:
             return lineage(connection, checkpoint_digest)
 
 
@@ -267,32 +229,3 @@ def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) ->
 def _end(attempt: AttemptRow, ended_at: float | None) -> float:
     """No attempt ends before it started, whatever a clock says."""
     return max(attempt.started_at, time.time() if ended_at is None else ended_at)
-
-
-def _run_row(row: Row[Any]) -> RunRow:
-    return RunRow(
-        row.id,
-        row.state,
-        row.reason,
-        row.config,
-        bool(row.stop_requested),
-        row.created_at,
-        row.resumed_at,
-        row.resumed_after,
-    )
-
-
-def _attempt_row(row: Row[Any]) -> AttemptRow:
-    return AttemptRow(
-        row.id,
-        row.run,
-        row.cycle,
-        row.stage,
-        row.attempt,
-        row.state,
-        msgspec.convert(row.request, Request),
-        None if row.record is None else msgspec.convert(row.record, Record),
-        row.error,
-        row.started_at,
-        row.ended_at,
-    )

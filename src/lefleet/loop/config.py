@@ -10,7 +10,7 @@ import yaml
 
 from lefleet.errors import BadInput
 from lefleet.ledger import RunRow
-from lefleet.loop.requests import demonstrations
+from lefleet.loop.requests import count_tasks, demonstrations
 from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.border import as_bad_input
@@ -83,11 +83,6 @@ def _merge(raw: dict[str, Any], override: str) -> None:
         raw[last] = yaml.safe_load(value)
     except yaml.YAMLError as error:
         raise BadInput(f"{key}: {value!r} is not a YAML value.") from error
-
-
-def count_tasks(config: RunConfig) -> int:
-    """Tasks of a run; those of another environment are as the config names them."""
-    return len(config.tasks if config.evaluate.env else resolve_tasks(config.tasks))
 
 
 def check_workdir(workdir: Path) -> None:

@@ -13,10 +13,10 @@ from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempt import Cancelled, Ending, Gone, carry_out
 from lefleet.loop.books import Books
 from lefleet.loop.budget import reached, spent, would_exceed
-from lefleet.loop.config import count_tasks, stored_config
+from lefleet.loop.config import stored_config
 from lefleet.loop.evidence import make_decision
 from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
-from lefleet.loop.requests import make_request, stage_folder
+from lefleet.loop.requests import count_tasks, make_request, stage_folder
 from lefleet.loop.state import RunState, read_state
 from lefleet.loop.summary import PLOT, SUMMARY, write_summary
 from lefleet.loop.watch import Watch

@@ -33,8 +33,8 @@ def next_step(state: RunState) -> Step:
     if state.stop_requested:
         return EndRun("stopped", "a person asked for it")
     cycle = state.current
-    has_baseline = any(one.decision and one.decision.blessed for one in state.cycles[:-1])
-    stages = ["collect", "train", "evaluate", *(["gate"] if has_baseline else [])]
+    gate = ["gate"] if state.has_baseline(cycle.index) else []
+    stages = ["collect", "train", "evaluate", *gate]
     for stage in stages:
         if stage not in cycle.records:
             return RunStage(cycle.index, stage)

@@ -19,9 +19,8 @@ from lefleet.records import (
     SeedBlock,
     TrainRequest,
 )
+from lefleet.sim.tasks import resolve_tasks
 from lefleet.stats import gate_alpha
-
-STAGES = ("collect", "train", "evaluate", "gate", "improve")
 
 
 def stage_folder(run_folder: Path, cycle: int, stage: str) -> Path:
@@ -41,6 +40,14 @@ def make_request(state: RunState, run_folder: Path, cycle: int, stage: str) -> R
             return _gate(state, run_folder, cycle)
         case _:
             return _improve(state, run_folder, cycle)
+
+
+def count_tasks(config: RunConfig) -> int:
+    """Tasks of a run; one name may stand for a suite, of which the data tells the size."""
+    if not config.evaluate.env:
+        return len(resolve_tasks(config.tasks))
+    texts = config.collect.tasks if isinstance(config.collect, DatasetSource) else ()
+    return max(len(config.tasks), len(texts))
 
 
 def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
@@ -169,6 +176,7 @@ def _gate(state: RunState, run_folder: Path, cycle: int) -> CompareRequest:
         look_every=gate.look_every,
         seed=first_seed(SeedBlock.GATE, config.seed, cycle),
         initial_states=config.evaluate.initial_states,
+        env_tasks=count_tasks(config) if config.evaluate.env else 0,
         device=config.device,
         env=config.evaluate.env,
     )

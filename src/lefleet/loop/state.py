@@ -74,10 +74,14 @@ class RunState:
     def gates_before(self, cycle: int) -> list[bool]:
         """Of every gate before `cycle`, in order, whether it promoted."""
         return [
-            one.decision is not None and one.decision.decision == "promote"
-            for one in self.cycles
-            if one.index < cycle and "gate" in one.records
+            one.decision.decision == "promote"
+            for one in self.cycles[:cycle]
+            if one.decision is not None and self.has_baseline(one.index)
         ]
+
+    def has_baseline(self, cycle: int) -> bool:
+        """Whether there is something to compare the candidate of `cycle` with."""
+        return any(one.decision and one.decision.blessed for one in self.cycles[:cycle])
 
     def rung(self) -> int:
         """Rung of the ladder that the current cycle trains on."""

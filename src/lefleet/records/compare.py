@@ -50,6 +50,8 @@ class CompareRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="c
     """Torch device."""
     env: dict[str, str] = {}
     """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
+    env_tasks: NotNegative = 0
+    """Tasks of that environment, where `tasks` names a suite of them. 0: as many as are named."""
 
 
 class GateLook(Strict, frozen=True, kw_only=True):

@@ -153,12 +153,12 @@ def _elsewhere(
 
 def stock_block(request: CompareRequest) -> EvaluateRequest:
     """All pairs of a comparison as the block of episodes that lerobot-eval runs."""
-    tasks = len(request.tasks)
+    tasks = request.env_tasks or len(request.tasks)
     return EvaluateRequest(
         checkpoint=request.checkpoint,
         baseline=request.baseline,
         tasks=request.tasks,
-        episodes_per_task=max(1, capped(request, tasks) // tasks),
+        episodes_per_task=-(-capped(request, tasks) // tasks),
         seed=request.seed,
         device=request.device,
         env=request.env,

@@ -1,13 +1,14 @@
 """A stage's folder: who works in it, what was asked, what came out."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
 from pathlib import Path
 from typing import Self
 
-from lefleet.errors import BadInput, StageFailed
+from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
 from lefleet.records import Record, Request, decode, encode
 
@@ -39,9 +40,7 @@ class StageFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise BadInput(
-                f"out: {self.path} cannot be used: {error.strerror}.", "Choose another folder."
-            ) from error
+            raise _unusable(self.path, error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -51,6 +50,9 @@ class StageFolder:
             ) from error
         try:
             self._claim()
+        except OSError as error:
+            os.close(self._lock)
+            raise _unusable(self.path, error) from error
         except BaseException:
             os.close(self._lock)
             raise
@@ -127,6 +129,15 @@ class StageFolder:
             self.is_new = True
             return
         require_request(self.path, self._request)
+
+
+def _unusable(path: Path, error: OSError) -> LeFleetError:
+    """A full or broken disk may be mended, so trying again is right; otherwise the path is bad."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return StageFailed(
+            f"{path} cannot be written: {error.strerror}.", "Check the disk, then go on."
+        )
+    return BadInput(f"out: {path} cannot be used: {error.strerror}.", "Choose another folder.")
 
 
 def is_locked(path: Path) -> bool:
