@@ -28,6 +28,7 @@ class Bench:
         execute(workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
         self.folder = workdir / "r" / "cycle_0" / "collect"
         self.books = Books(self.ledger, "r", workdir / "r")
+        self.stage = Stage(self.folder)
 
     @property
     def attempt(self) -> AttemptRow:
@@ -45,6 +46,7 @@ class Bench:
 def bench(tmp_path):
     made = Bench(tmp_path)
     yield made
+    made.stage.end()
     made.ledger.close()
 
 
@@ -90,11 +92,9 @@ def test_settling_takes_a_record_that_is_there(bench):
 def test_settling_ends_a_process(bench):
     with StageFolder(bench.folder, REQUEST):
         pass
-    stage = Stage(bench.folder)
-    child = stage.ready(HOLD)
+    child = bench.stage.ready(HOLD)
     bench.books.settle("enough")
-    assert child.wait() < 0
-    stage.end()
+    assert child.wait(30) < 0
     attempt = bench.attempt
     assert (attempt.state, attempt.error, bench.hours()) == ("cancelled", "enough", 3.0)
 
@@ -115,12 +115,11 @@ def test_settling_does_not_take_what_another_request_made(bench):
 
 
 def test_settling_ends_what_no_attempt_knows_of(bench):
-    stage = Stage(bench.folder.parent / "train")
-    stage.folder.mkdir(parents=True)
-    child = stage.ready("print(flush=True); signal.pause()")
+    bench.ledger.end_attempt(bench.attempt, "gone", "killed by signal 9")
+    bench.folder.mkdir(parents=True)
+    child = bench.stage.ready("print(flush=True); signal.pause()")
     bench.books.settle("enough")
-    assert child.wait() < 0
-    stage.end()
+    assert child.wait(30) < 0
 
 
 def test_bad_attempts_count_from_the_last_resume_also_when_the_clock_steps_back(bench, monkeypatch):

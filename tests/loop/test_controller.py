@@ -94,7 +94,7 @@ def test_a_budget_that_was_reached_while_nobody_looked_ends_the_running_stage(be
     run.left_running()
     child = run.stage.ready(HOLD)
     assert run.control() == 0
-    assert child.wait() < 0
+    assert child.wait(30) < 0
     reason = "budget wall_hours of 1e-09 is used up"
     assert run.ended() == ("finished", reason)
     assert run.attempts() == [("collect", "cancelled", reason)]
@@ -145,7 +145,7 @@ def test_a_run_that_is_to_stop_leaves_closed_books_and_no_process(begin):
     child = run.stage.ready(HOLD)
     run.ledger.request_stop("r")
     assert run.control() == 0
-    assert child.wait() < 0
+    assert child.wait(30) < 0
     assert run.ended()[0] == "stopped"
     assert run.attempts() == [("collect", "cancelled", "a person asked for it")]
     assert json.loads((run.folder / "summary.json").read_text())["state"] == "stopped"
