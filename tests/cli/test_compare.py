@@ -59,7 +59,10 @@ def test_json_has_what_a_script_needs(lefleet, results):
     [
         ((), "a, b: two checkpoints are needed"),
         (("one",), "a, b: two checkpoints are needed"),
-        (("x", "y", "--from", "results.csv"), "from:"),
+        (("x", "y", "--from", "results.csv"), "a: a file of outcomes is judged by itself"),
+        (("--from", "results.csv", "--tasks", "push"), "tasks: a file of outcomes"),
+        (("--from", "results.csv", "--seed", "600000000"), "seed: a file of outcomes"),
+        (("--from", "results.csv", "--max-pairs", "39"), "max_pairs: results.csv has 40 pairs"),
         (("--from", "nothing.csv"), "from: nothing.csv cannot be read"),
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),
         (("--from", "results.csv", "--alpha", "1"), "alpha:"),
@@ -67,10 +70,10 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("demo:0", "blessed"), "has no ledger"),
         (("nowhere", "nothing"), "a: nowhere does not exist"),
         ((".", "nothing"), "b: nothing does not exist"),
-        ((".", "."), "checkpoint:"),
+        ((".", "."), "a:"),
         ((".", ".", "--max-pairs", "0"), "max_pairs"),
         ((".", ".", "--alpha", "1"), "alpha"),
-        ((".", ".", "--seed", "7"), "seed: 7 is one of those that data use"),
+        ((".", ".", "--seed", "7"), "seed: 7 is one of those that runs use"),
         ((".", ".", "--tasks", "juggle"), "juggle"),
     ],
 )
@@ -79,6 +82,23 @@ def test_bad_input_exits_2_and_leaves_nothing(lefleet, results, tmp_path, argume
     assert (code, out) == (2, "")
     assert words in err
     assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+
+
+def test_pairs_that_are_still_to_come_keep_the_question_open(lefleet, tmp_path):
+    rows = "".join(f"{number},pick,1,1\n" for number in range(10))
+    (tmp_path / "few.csv").write_text("trial,task,a,b\n" + rows)
+    _, out, _ = lefleet("compare", "--from", "few.csv", "--max-pairs", "100")
+    assert out.startswith("No clear answer yet: 10 of 100 planned pairs")
+
+
+def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_path):
+    assert lefleet("compare", "--from", "results.csv", "--out", "answer")[0] == 0
+    assert lefleet("compare", "--from", "results.csv", "--out", "answer", "--alpha", "0.01")[0] == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "record.json").write_text("precious")
+    code, _, err = lefleet("compare", "--from", "results.csv", "--out", "mine")
+    assert (code, "out:" in err or "record.json" in err) == (2, True)
+    assert (tmp_path / "mine" / "record.json").read_text() == "precious"
 
 
 @pytest.fixture

@@ -70,6 +70,7 @@ def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateEvide
         "losses": 1,
         "e_value": 1.5,
         "p_value": 0.75,
+        "p_worse": 0.8,
         "difference": 0.0,
         "interval": (-0.5, 0.5),
         "alpha": 0.05,

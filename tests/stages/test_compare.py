@@ -34,7 +34,7 @@ def comparison(once, checkpoint, weak):
 
 def test_a_trained_policy_is_better_than_an_untrained_one_after_few_pairs(comparison):
     record = json.loads((comparison / "record.json").read_text())
-    assert (record["verdict"], record["side"]) == ("better", "better")
+    assert record["verdict"] == "better"
     assert record["pairs"] < 60
     assert record["p_value"] <= 0.05
     assert record["episodes"] >= 2 * record["pairs"]

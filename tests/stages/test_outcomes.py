@@ -3,7 +3,8 @@
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.stages.outcomes import compare_outcomes
+from lefleet.stages.outcomes import compare_outcomes, interleaved
+from lefleet.stages.verdict import Outcome
 
 
 @pytest.fixture
@@ -39,6 +40,39 @@ def test_single_trials_are_compared_in_the_order_they_were_run(judge):
     assert "i-th" in record.note
 
 
+def test_single_trials_are_matched_within_their_task(judge):
+    rows = [
+        (number, task, policy, int(policy == "a"))
+        for task in ("pick", "pour")
+        for policy in ("a", "b")
+        for number in range(10)
+    ]
+    record = judge(paired(*rows, head="trial,task,policy,success"))
+    assert record.verdict == "better"
+    assert record.per_task.keys() == {"pick", "pour"}
+
+
+def test_a_file_that_lists_one_task_after_the_other_is_not_judged_by_the_first(judge):
+    rows = [(number, "pick", 1, 0) for number in range(30)]
+    rows += [(number, "place", 0, 1) for number in range(60)]
+    assert judge(paired(*rows)).verdict == "worse"
+
+
+def test_interleaving_keeps_shares_and_does_not_look_at_outcomes():
+    blocked = [Outcome("x", n % 2 == 0, False, 0.0, 0.0) for n in range(20)]
+    blocked += [Outcome("y", True, True, 1.0, 1.0) for _ in range(40)]
+    order = [outcome.task for outcome in interleaved(blocked)]
+    flipped = [outcome._replace(candidate=not outcome.candidate) for outcome in blocked]
+    assert [outcome.task for outcome in interleaved(flipped)] == order
+    for count in range(6, 60, 6):
+        assert abs(order[:count].count("x") - count / 3) <= 2
+
+
+def test_pairs_that_were_not_needed_are_counted(judge):
+    record = judge(paired(*[(number, "pick", 1, 0) for number in range(40)]))
+    assert f"{40 - record.pairs} more pairs in the file were not needed" in record.note
+
+
 def test_progress_counts_where_nobody_succeeds(judge):
     rows = [(number, "pick", 0.8 + number % 3 / 100, 0.3) for number in range(40)]
     record = judge(paired(*rows), metric="progress")
@@ -55,8 +89,11 @@ def test_spaces_and_the_mark_of_a_spreadsheet_do_no_harm(judge):
     ("text", "words"),
     [
         (paired((1, "p", 1, 0), (2, "p", 2, 0)), "row 2, a: success must be 0 or 1"),
-        (paired((1, "p", 1, 0), (2, "p", 1, "nan")), "row 2, b: success must be 0 or 1"),
-        (paired((1, "p", 1, "yes")), "row 1, b: success must be 0 or 1"),
+        (paired((1, "p", 1, 0), (2, "p", 1, "nan")), "row 2, b: nan is not an outcome"),
+        (paired((1, "p", 1, "yes")), "row 1, b: yes is not a number"),
+        (paired((1, "p", 1, "0,5")), "row 1: it has 5 values for 4 columns"),
+        (paired((1, "p", 1, 0, 1), head="trial,task,a,b,a"), "the column a twice"),
+        ("trial,task,a,b\n1,p,1,0\n\n3,p,2,0\n", "row 3, a: success"),
         (paired((1, "p", 1, "")), "row 1, b: it is empty"),
         (paired((1, "p", 1)), "row 1, b: it is empty"),
         (paired((1, "p", 1, 0), (1, "p", 0, 0)), "row 2, trial: 1 of p is already in row 1"),

@@ -10,11 +10,11 @@ SUBJECT = Subject("a", "b", "", "", 0, 2, "episodes.jsonl", "")
 
 def judged(outcomes, scope="pooled", **rule):
     tasks = {task: sum(one[0] == task for one in outcomes) for task, *_ in outcomes}
-    judge = Judge(GateRule(max_pairs=len(outcomes), min_effect=0.2, **rule), tasks)
+    judge = Judge(GateRule(max_pairs=len(outcomes), min_effect=0.2, **rule), tasks, scope)
     for task, ours, theirs in outcomes:
         if not judge.decided:
             judge.observe(Outcome(task, ours, theirs, float(ours), float(theirs)))
-    return comparison(judge, SUBJECT, scope, 0.2)
+    return comparison(judge, SUBJECT)
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,16 @@ def judged(outcomes, scope="pooled", **rule):
 )
 def test_a_clear_difference_is_seen_early_on_either_side(ours, theirs, verdict):
     record = judged([("push", ours, theirs)] * 60)
-    assert (record.verdict, record.ended, record.side) == (verdict, verdict, verdict)
+    assert (record.verdict, record.ended) == (verdict, verdict)
     assert record.pairs < 20
-    assert record.p_value <= record.alpha
-    assert record.e_value > 1 / record.alpha
+    evidence = {
+        "better": (record.p_value, record.e_value),
+        "worse": (record.p_worse, record.e_worse),
+    }
+    p_value, e_value = evidence.pop(verdict)
+    assert p_value <= record.alpha
+    assert e_value > 1 / record.alpha
+    assert next(iter(evidence.values()))[0] == 1.0
     assert record.looks[-1].pairs == record.pairs
 
 
@@ -33,10 +39,10 @@ def test_swapping_the_two_mirrors_everything():
     outcomes = [("push", number % 3 > 0, number % 4 == 0) for number in range(40)]
     there = judged(outcomes)
     back = judged([(task, theirs, ours) for task, ours, theirs in outcomes])
-    assert (back.verdict, back.side) == ("worse", "worse")
+    assert back.verdict == "worse"
     assert (there.verdict, there.wins, there.losses) == ("better", back.losses, back.wins)
-    assert (there.pairs, there.p_value) == (back.pairs, back.p_value)
-    assert there.e_value == pytest.approx(back.e_value)
+    assert (there.pairs, there.p_value, there.p_worse) == (back.pairs, back.p_worse, back.p_value)
+    assert (there.e_value, there.e_worse) == pytest.approx((back.e_worse, back.e_value))
     assert there.difference == -back.difference
 
 
@@ -56,14 +62,28 @@ REGRESSING = [
 ]
 
 
-def test_a_task_that_regresses_vetoes_only_where_it_is_asked_for():
-    # A level that the pooled pairs reach only when the bad task has been seen often enough.
-    pooled = judged(REGRESSING, alpha=1e-9)
-    vetoed = judged(REGRESSING, alpha=1e-9, scope="per_task")
+@pytest.mark.parametrize("alpha", [0.05, 0.03, 0.001])
+def test_a_task_that_regresses_vetoes_only_where_it_is_asked_for(alpha):
+    pooled = judged(REGRESSING, alpha=alpha)
+    vetoed = judged(REGRESSING, alpha=alpha, scope="per_task")
     assert (pooled.verdict, pooled.ended) == ("better", "better")
     assert (vetoed.verdict, vetoed.ended) == ("inconclusive", "vetoed")
     assert vetoed.per_task["bad"].is_worse
     assert not vetoed.per_task["good0"].is_worse
+
+
+def test_better_takes_all_pairs_where_no_task_may_become_worse():
+    outcomes = [("push", True, False), ("reach", True, True)] * 20
+    record = judged(outcomes, scope="per_task")
+    assert (record.verdict, record.pairs) == ("better", judged(outcomes).pairs)
+    assert sum(task.pairs for task in record.per_task.values()) == 40
+
+
+def test_an_effect_that_nobody_can_show_is_no_reason_to_lose_a_verdict():
+    judge = Judge(GateRule(max_pairs=5, min_effect=1e-6), {"push": 5})
+    for _ in range(5):
+        judge.observe(Outcome("push", True, False, 1.0, 0.0))
+    assert comparison(judge, SUBJECT).fixed_pairs is None
 
 
 def test_every_task_has_its_rates():

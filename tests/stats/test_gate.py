@@ -122,9 +122,20 @@ def test_progress_decides_where_success_says_nothing():
     assert assess(GateRule(metric="success"), graded).wins == 0
 
 
-@pytest.mark.parametrize("futility_below", [0.0, 0.1])
-def test_policies_that_never_differ_end_early(futility_below):
-    result = assess(GateRule(futility_below=futility_below), pairs("-" * 200))
+def test_progress_that_contradicts_success_proves_nothing():
+    mixed = [Pair(1, -0.5)] * 20
+    result = assess(GateRule(max_pairs=20, metric="progress"), mixed)
+    assert result.p_value <= 0.05
+    assert result.state not in ("better", "worse")
+
+
+def test_without_futility_every_pair_is_used():
+    result = assess(GateRule(futility_below=0.0), pairs("-" * 200))
+    assert (result.state, result.pairs) == ("exhausted", 200)
+
+
+def test_policies_that_never_differ_end_early():
+    result = assess(GateRule(), pairs("-" * 200))
     assert (result.state, result.p_value) == ("futile", 1.0)
     assert result.pairs <= 100
     assert -0.1 < result.interval[0] < 0 < result.interval[1] < 0.1

@@ -57,12 +57,12 @@ def test_every_refusal_says_what_to_do():
 
 
 def test_single_trials_are_matched_by_order_whoever_ran_first():
-    assert match_trials("abba") == [(1, 2), (4, 3)]
+    assert match_trials([*enumerate("abba", 1)]) == [(1, 2), (4, 3)]
 
 
 @given(st.lists(st.sampled_from(["ab", "ba"])))
 def test_alternating_trials_all_find_a_partner(turns):
-    matched = match_trials("".join(turns))
+    matched = match_trials([*enumerate("".join(turns), 1)])
     assert sorted(row for pair in matched for row in pair) == list(range(1, 2 * len(turns) + 1))
 
 
@@ -72,4 +72,4 @@ def test_alternating_trials_all_find_a_partner(turns):
 )
 def test_a_trial_without_a_partner_is_named(policies, words):
     with pytest.raises(BadInput, match=words):
-        match_trials(policies)
+        match_trials([*enumerate(policies, 1)])

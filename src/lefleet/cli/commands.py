@@ -15,7 +15,6 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
     ImproveRequest,
-    SeedBlock,
     TrainRequest,
 )
 from lefleet.records.compare import Metric, Scope
@@ -138,7 +137,8 @@ class Resume(RunOutput):
     run: Annotated[str, Positional] = ""
     """Name of the run."""
     all: bool = False
-    """Continue every unfinished run, for instance after a reboot, and return."""
+    """Continue every run that was interrupted, for instance by a reboot, and return. Stopped and
+    failed ones are named and left alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,20 +161,24 @@ class Compare(RunOutput):
     outcomes: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Judge outcomes in a CSV file instead, for instance of a real robot. Columns trial, task, a, b
     (pairs) or trial, policy, success (single trials of a and b in the order they were run)."""
-    tasks: tuple[str, ...] = ("easy3",)
-    """Tasks or task sets (easy3, mt10, all)."""
+    tasks: tuple[str, ...] = ()
+    """Tasks or task sets (easy3, mt10, all). None: easy3."""
     alpha: float = 0.05
     """Largest chance of a wrong "better", and of a wrong "worse"."""
-    max_pairs: int = 200
-    """Pairs after which the comparison ends in any case. From a file: its rows."""
+    max_pairs: int | None = None
+    """Pairs after which the comparison ends in any case. Default: 200. From a file: the pairs that
+    you plan to run in all, where you look before the end. Default: those in the file."""
     min_effect: float = 0.15
-    """Smallest difference that matters; what cannot show it any more is given up."""
+    """Smallest difference that matters; a comparison that cannot show it any more is given up, but
+    pairs in a file are all used."""
     metric: Metric = "success"
-    """success: which one succeeds more often. progress: which one comes further."""
+    """success: which one succeeds more often. progress: which one comes further, where success
+    counts too and must not contradict."""
     scope: Scope = "pooled"
-    """pooled: all tasks together. per_task: no task may have become worse."""
-    seed: int = int(SeedBlock.COMPARE)
-    """First of the fresh seeds."""
+    """pooled: all tasks together. per_task: no task may have become worse; "better" then takes all
+    pairs."""
+    seed: int | None = None
+    """First of the fresh seeds, from 500000000 on. Default: one that belongs to this question."""
     out: Path | None = None
     """Folder for episodes, record and plot. Default: one under WORKDIR/comparisons that belongs to
     this question, so that the same command goes on or answers at once."""

@@ -1,53 +1,82 @@
 """compare: is A better than B? From two checkpoints, or from a file of outcomes."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import msgspec
 
 from lefleet.cli.commands import Compare
 from lefleet.cli.display import show_progress, show_record
+from lefleet.cli.report import print_json
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow, open_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import find
 from lefleet.loop.status import run_state
-from lefleet.records import CompareRequest, ComparisonRecord, encode
+from lefleet.records import CompareRequest, ComparisonRecord, SeedBlock, encode, validated
+from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.child import run_in_child
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
-from lefleet.stages.folder import RECORD, write_durably
+from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
-from lefleet.stages.references import is_hub_id
+from lefleet.stages.references import find_checkpoint, is_hub_id
+
+EASY = ("easy3",)
+MAX_PAIRS = 200
+_SEEDS = 400_000_000
+"""Of the comparisons' block and those behind it, which nothing else uses."""
 
 
 def compare_command(command: Compare) -> int:
     """Run the comparison, show the evidence, print the verdict."""
     if command.outcomes is not None:
-        if command.a or command.b:
-            raise BadInput("from: a file of outcomes is judged by itself.", "Leave out A and B.")
-        record = compare_outcomes(
-            command.outcomes,
-            alpha=command.alpha,
-            metric=command.metric,
-            scope=command.scope,
-            min_effect=command.min_effect,
-        )
-        folder = _folder(command, encode(record))
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_durably(folder / RECORD, encode(record))
-        except OSError as error:
-            raise BadInput(
-                f"out: {folder} cannot be used: {error.strerror}.", "Choose another folder."
-            ) from error
+        record, folder = _from_file(command, command.outcomes)
         title = command.outcomes.name
     else:
         record, folder = _run(command)
         title = f"{command.a} against {command.b}"
-    _answer(record, folder, title, as_json=command.json)
+    plot_evidence(record, title, folder / PLOT)
+    if command.json:
+        print_json(record)
+        return 0
+    show_record(record, folder)
+    print(folder / PLOT)
     return 0
+
+
+def _from_file(command: Compare, path: Path) -> tuple[ComparisonRecord, Path]:
+    for name in ("a", "b", "tasks", "seed"):
+        if getattr(command, name):
+            raise BadInput(
+                f"{name}: a file of outcomes is judged by itself.", "Leave it out with --from."
+            )
+    record = compare_outcomes(
+        path,
+        alpha=command.alpha,
+        metric=command.metric,
+        scope=command.scope,
+        min_effect=command.min_effect,
+        planned=command.max_pairs,
+    )
+    folder = _folder(command, encode(record))
+    theirs = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if theirs - {PLOT, RECORD} or (theirs and not _is_of_file(folder)):
+        raise BadInput(f"out: {folder} holds something else.", "Choose another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_durably(folder / RECORD, encode(record))
+    except OSError as error:
+        raise BadInput(
+            f"out: {folder} cannot be used: {error.strerror}.", "Choose another folder."
+        ) from error
+    return record, folder
+
+
+def _is_of_file(folder: Path) -> bool:
+    """Whether the folder holds an earlier answer about a file of outcomes."""
+    record = read_record(folder)
+    return isinstance(record, ComparisonRecord) and not record.candidate_path
 
 
 def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
@@ -60,38 +89,53 @@ def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
     request = CompareRequest(
         checkpoint=checkpoint_named(command.a, workdir, "a"),
         baseline=checkpoint_named(command.b, workdir, "b"),
-        tasks=command.tasks,
-        max_pairs=command.max_pairs,
+        tasks=command.tasks or EASY,
+        max_pairs=MAX_PAIRS if command.max_pairs is None else command.max_pairs,
         alpha=command.alpha,
         min_effect=command.min_effect,
         metric=command.metric,
         scope=command.scope,
-        seed=command.seed,
         workers=command.workers,
         device=command.device,
     )
-    folder = _folder(command, encode(request))
+    validated(request)
+    resolve_tasks(request.tasks)
+    _require_free(command.seed)
+    digests = tuple(
+        find_checkpoint(name, field).digest
+        for name, field in ((request.checkpoint, "a"), (request.baseline, "b"))
+    )
+    question = encode((request, digests))
+    request = msgspec.structs.replace(request, seed=_seed(command.seed, question))
+    folder = _folder(command, question)
     with show_progress("compare", as_lines=command.json) as progress:
         record = run_in_child(request, folder, progress)
-    if not isinstance(record, ComparisonRecord):
-        raise BadInput(f"out: {folder} holds another stage.", "Choose another folder.")
+    if not isinstance(record, ComparisonRecord) or (record.candidate, record.baseline) != digests:
+        raise BadInput(
+            f"out: {folder} holds the answer about other checkpoints.", "Choose another folder."
+        )
     return record, folder
+
+
+def _seed(given: int | None, question: bytes) -> int:
+    """First seed; another question gets other pairs, the same one the same again."""
+    if given is not None:
+        return given
+    return int(SeedBlock.COMPARE) + int(hashlib.sha256(question).hexdigest(), 16) % _SEEDS
+
+
+def _require_free(seed: int | None) -> None:
+    if seed is not None and seed < SeedBlock.COMPARE:
+        raise BadInput(
+            f"seed: {seed} is one of those that runs use for data or for judging.",
+            f"Leave it out, or take one from {int(SeedBlock.COMPARE)} on.",
+        )
 
 
 def _folder(command: Compare, question: bytes) -> Path:
     """The same question goes on in, or is answered from, the same folder."""
     name = hashlib.sha256(question).hexdigest()[:12]
     return (command.out or command.workdir / "comparisons" / name).expanduser().resolve()
-
-
-def _answer(record: ComparisonRecord, folder: Path, title: str, *, as_json: bool) -> None:
-    plot_evidence(record, title, folder / PLOT)
-    if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(encode(record), indent=2) + b"\n")
-        sys.stdout.buffer.flush()
-        return
-    show_record(record, folder)
-    print(folder / PLOT)
 
 
 _REMEDY = "Name a checkpoint's folder, RUN:CYCLE, RUN:blessed, blessed, or a hub id as user/name."

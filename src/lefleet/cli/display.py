@@ -164,14 +164,16 @@ def _comparison(record: ComparisonRecord) -> _Summary:
     low, high = record.interval
     remarks = [
         f"A minus B: {record.difference:+.1%}, 95 % confidence sequence {low:+.1%} to {high:+.1%}.",
-        f"e = {record.e_value:.3g}, p = {record.p_value:.2g} for {record.side} (sequential).",
-        f"{record.pairs} pairs were enough; a test of fixed size for a difference of "
-        f"{record.min_effect:.0%} needs {record.fixed_pairs}."
-        if record.verdict != "inconclusive"
-        else f"A test of fixed size for a difference of {record.min_effect:.0%} needs "
-        f"{record.fixed_pairs} pairs.",
-        *([record.note] if record.note else []),
+        f"For better: e = {record.e_value:.3g}, p = {record.p_value:.2g}. "
+        f"For worse: e = {record.e_worse:.3g}, p = {record.p_worse:.2g}.",
     ]
+    if record.fixed_pairs is not None:
+        remarks.append(
+            f"To show a difference of {record.min_effect:.0%}, a test of fixed size needs "
+            f"{record.fixed_pairs} pairs."
+        )
+    if record.note:
+        remarks.append(record.note)
     return _Summary(sentence(record), table, remarks)
 
 
@@ -202,6 +204,11 @@ def sentence(record: ComparisonRecord) -> str:
                 f"({record.wins} won, {record.losses} lost), a difference of "
                 f"{record.min_effect:.0%} could hardly be shown any more within "
                 f"{record.max_pairs} pairs."
+            )
+        case "open":
+            return (
+                f"No clear answer yet: {record.pairs} of {record.max_pairs} planned pairs, "
+                f"{differing} of which differed ({record.wins} won, {record.losses} lost)."
             )
         case "exhausted":
             return (

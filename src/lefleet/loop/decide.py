@@ -55,9 +55,10 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
             why = f"first checkpoint above {plan.baseline_floor:.0%}: the one to beat"
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
+    p_value = gate.p_worse if gate.verdict == "worse" else gate.p_value
     counted = (
         f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, "
-        f"p = {gate.p_value:.2g} at level {gate.alpha:.2g}"
+        f"p = {p_value:.2g} at level {gate.alpha:.2g}"
     )
     if gate.verdict == "better":
         return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)

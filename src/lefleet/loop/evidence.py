@@ -38,6 +38,7 @@ def gate_evidence(record: ComparisonRecord, number: int) -> GateEvidence:
         losses=record.losses,
         e_value=record.e_value,
         p_value=record.p_value,
+        p_worse=record.p_worse,
         difference=record.difference,
         interval=record.interval,
         alpha=record.alpha,

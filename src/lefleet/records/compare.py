@@ -10,7 +10,7 @@ from lefleet.records.evaluate import Rate
 from lefleet.records.seeds import SeedBlock
 
 Verdict = Literal["better", "worse", "inconclusive"]
-Ended = Literal["better", "worse", "futile", "exhausted", "vetoed"]
+Ended = Literal["better", "worse", "futile", "exhausted", "vetoed", "open"]
 Metric = Literal["success", "progress"]
 Scope = Literal["pooled", "per_task"]
 Level = Annotated[float, Meta(gt=0.0, le=0.5)]
@@ -33,7 +33,8 @@ class CompareRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="c
     min_effect: Effect = 0.15
     """Smallest difference that matters; what cannot show it any more is given up."""
     metric: Metric = "success"
-    """success: which checkpoint succeeds more often. progress: which one comes further."""
+    """success: which checkpoint succeeds more often. progress: which one comes further, where
+    success counts too and must not contradict."""
     scope: Scope = "pooled"
     """pooled: all tasks together. per_task: no task may have become worse."""
     look_every: Positive = 5
@@ -91,17 +92,19 @@ class ComparisonRecord(
     verdict: Verdict
     """About the candidate, against the baseline."""
     ended: Ended
-    """futile: `min_effect` was out of reach. exhausted: max_pairs. vetoed: a task became worse."""
+    """futile: `min_effect` was out of reach. exhausted: max_pairs. vetoed: a task became worse.
+    open: there are fewer outcomes than were planned."""
     pairs: int
     wins: int
     """Pairs in which only the candidate succeeded."""
     losses: int
     """Pairs in which only the baseline succeeded."""
-    side: Literal["better", "worse"]
-    """Where the pairs lean; `e_value` and `p_value` are the evidence for it."""
     e_value: float
+    """For "better"."""
+    e_worse: float
     p_value: float
-    """Sequential: right at every look, so also after an early stop."""
+    """For "better". Sequential: right at every look, so also after an early stop."""
+    p_worse: float
     difference: float
     """Candidate minus baseline, per pair."""
     interval: tuple[float, float]
@@ -109,9 +112,9 @@ class ComparisonRecord(
     alpha: float
     min_effect: float
     max_pairs: int
-    fixed_pairs: int
+    fixed_pairs: int | None
     """Pairs of a test of fixed size with the same alpha that shows `min_effect` 8 times in 10, at
-    the share of differing pairs seen here."""
+    the share of differing pairs seen here; None for more than 20,000, and for progress."""
     metric: Metric
     scope: Scope
     candidate: str

@@ -19,8 +19,10 @@ class GateEvidence(Strict, frozen=True, kw_only=True):
     losses: int
     """Pairs in which only the baseline succeeded."""
     e_value: float
+    """For "better"."""
     p_value: float
-    """Of the side to which the pairs lean, as the e-value."""
+    """For "better"; sequential."""
+    p_worse: float
     difference: float
     interval: tuple[float, float]
     """Confidence sequence of the difference."""
@@ -29,7 +31,7 @@ class GateEvidence(Strict, frozen=True, kw_only=True):
     number: int
     """This is the run's gate number so and so, from 1."""
     max_pairs: int
-    fixed_pairs: int
+    fixed_pairs: int | None
     """Pairs that a test of fixed size would have needed."""
     worse_tasks: tuple[str, ...] = ()
     """Tasks that were shown to have become worse."""

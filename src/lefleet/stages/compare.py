@@ -50,7 +50,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
-    return comparison(evidence.judge, subject, request.scope, request.min_effect)
+    return comparison(evidence.judge, subject)
 
 
 def gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
@@ -84,7 +84,7 @@ def _here(
     """In LeFleet's simulation: batch by batch, and no further than needed."""
     tasks = resolve_tasks(request.tasks)
     order = pair_order(tasks, request.seed, capped(request, len(tasks)))
-    evidence = Evidence(order, gate_rule(request, len(order)))
+    evidence = Evidence(order, gate_rule(request, len(order)), request.scope)
     for line in journal.lines:
         evidence.add(line)
     workers = request.workers or default_workers()
@@ -145,7 +145,7 @@ def _elsewhere(
     tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
     pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
     order = pair_order(tasks, request.seed, pairs)
-    evidence = Evidence(order, gate_rule(request, len(order)))
+    evidence = Evidence(order, gate_rule(request, len(order)), request.scope)
     for line in journal.lines:
         evidence.add(line)
     return evidence
@@ -168,7 +168,12 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
 def _update(evidence: Evidence, total: int) -> Update:
     gate = evidence.judge.gate
     e = e_value(gate.better.log_e)
-    return Update(gate.pairs, total, "pairs", f"{gate.wins} won, {gate.losses} lost, e = {e:.3g}")
+    return Update(
+        len(evidence.judge.outcomes),
+        total,
+        "pairs",
+        f"{gate.wins} won, {gate.losses} lost, e = {e:.3g}",
+    )
 
 
 def _note(request: CompareRequest) -> str:

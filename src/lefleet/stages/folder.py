@@ -94,7 +94,12 @@ class StageFolder:
                 )
 
     def discard(self) -> None:
-        """Undo the first use of the folder: a refused request leaves nothing behind."""
+        """Undo the first use of the folder: a refused request leaves nothing behind.
+
+        Work that was done before the refusal stays.
+        """
+        if any(file.stat().st_size for file in self.path.glob("*.jsonl")):
+            return
         if self._made:
             shutil.rmtree(self.path)
             for parent in self._made[1:]:

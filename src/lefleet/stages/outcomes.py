@@ -1,13 +1,17 @@
 """Outcomes that somebody else recorded, for instance on a real robot: a CSV file to a verdict.
 
 Paired: columns trial, task, a, b. Unpaired: columns trial, policy, success, with policy a or b, in
-the order in which the trials were run; the i-th of a is paired with the i-th of b.
+the order in which the trials were run; the i-th of a is paired with the i-th of b, within each task
+where there is a column task.
 """
 
 import csv
 import math
-from collections import Counter
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.records import ComparisonRecord
@@ -18,43 +22,99 @@ from lefleet.stats import GateRule, match_trials, progress_of, success_of
 _PAIRED = ("trial", "task", "a", "b")
 _UNPAIRED = ("trial", "policy", "success")
 _REMEDY = f"Use {', '.join(_PAIRED)} for pairs, or {', '.join(_UNPAIRED)} for single trials."
+_ONE_TASK = "all"
+
+
+class Row(NamedTuple):
+    """One row of the file."""
+
+    number: int
+    """From 1, below the header."""
+    values: dict[str, str]
 
 
 def compare_outcomes(
-    path: Path, *, alpha: float, metric: Metric, scope: Scope, min_effect: float
+    path: Path,
+    *,
+    alpha: float,
+    metric: Metric,
+    scope: Scope,
+    min_effect: float,
+    planned: int | None = None,
 ) -> ComparisonRecord:
-    """The verdict about a over b; every row that the file has may be used."""
+    """The verdict about a over b. `planned` pairs are all that will ever be run; None: these."""
     columns, rows = _read(path)
     unpaired = "policy" in columns
     outcomes = _single(rows, metric) if unpaired else _paired(rows, metric)
     if not outcomes:
-        raise BadInput(f"{path}: there is no pair in it.", _REMEDY)
-    rule = GateRule(alpha=alpha, max_pairs=len(outcomes), metric=metric)
-    judge = Judge(without_futility(rule), Counter(outcome.task for outcome in outcomes))
-    for outcome in outcomes:
+        raise BadInput(f"from: {path} has no pair in it.", _REMEDY)
+    if planned is not None and planned < len(outcomes):
+        raise BadInput(
+            f"max_pairs: {path} has {len(outcomes)} pairs, more than {planned}.",
+            "Name at least as many as there are, or leave it out.",
+        )
+    rule = GateRule(
+        alpha=alpha, max_pairs=planned or len(outcomes), metric=metric, min_effect=min_effect
+    )
+    counts = Counter(outcome.task for outcome in outcomes)
+    if planned is not None:
+        # How the pairs to come share out among the tasks is not known; each may get them all.
+        counts = Counter({task: count + planned - len(outcomes) for task, count in counts.items()})
+    judge = Judge(without_futility(rule), counts, scope)
+    for outcome in interleaved(outcomes):
         if not judge.decided:
             judge.observe(outcome)
-    by_order = "The i-th trial of a was compared with the i-th of b, in the order of the file."
     subject = Subject(
         candidate="a",
         baseline="b",
         candidate_path="",
         baseline_path="",
         first_seed=0,
-        episodes=len(rows) if unpaired else 2 * len(rows),
+        episodes=2 * len(outcomes),
         episodes_file=str(path),
-        note=by_order if unpaired else "",
+        note=_note(len(outcomes) - judge.gate.pairs, len(counts), unpaired=unpaired),
     )
-    return comparison(judge, subject, scope, min_effect)
+    return comparison(judge, subject)
 
 
-def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+def interleaved(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Every beginning has the tasks in the shares of the whole; outcomes play no part in it.
+
+    A file that lists one task after the other would otherwise be judged by its first task.
+    """
+    counts = Counter(outcome.task for outcome in outcomes)
+    chance = random.Random(len(outcomes))
+    seen: Counter[str] = Counter()
+    places = []
+    for outcome in outcomes:
+        places.append((seen[outcome.task] + chance.random()) / counts[outcome.task])
+        seen[outcome.task] += 1
+    if len(counts) == 1:
+        return list(outcomes)
+    return [outcome for _, outcome in sorted(zip(places, outcomes, strict=True), key=_place)]
+
+
+def _place(item: tuple[float, Outcome]) -> float:
+    return item[0]
+
+
+def _note(unused: int, tasks: int, *, unpaired: bool) -> str:
+    notes = []
+    if unpaired:
+        notes.append("The i-th trial of a was compared with the i-th of b, in the file's order.")
+    if tasks > 1:
+        notes.append("The tasks were interleaved before they were judged.")
+    if unused:
+        notes.append(f"{unused} more pairs in the file were not needed.")
+    return " ".join(notes)
+
+
+def _read(path: Path) -> tuple[list[str], list[Row]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True, strict=True)
-            columns = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = columns
-            rows = list(reader)
+            reader = csv.reader(file, skipinitialspace=True, strict=True)
+            columns = [name.strip() for name in next(reader, [])]
+            lines = [(number, line) for number, line in enumerate(reader, 1) if any(line)]
     except OSError as error:
         raise BadInput(f"from: {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -63,46 +123,66 @@ def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise BadInput(f"from: {path} has no column {', '.join(missing)}.", _REMEDY)
-    for number, row in enumerate(rows, 1):
-        for name in wanted:
-            if not (row[name] or "").strip():
-                raise BadInput(
-                    f"row {number}, {name}: it is empty.", "Fill it in, or leave the row out."
-                )
-    return columns, rows
+    twice = [name for name in wanted if columns.count(name) > 1]
+    if twice:
+        raise BadInput(f"from: {path} has the column {twice[0]} twice.", "Leave one of them out.")
+    return columns, [Row(number, _values(number, columns, line, wanted)) for number, line in lines]
 
 
-def _paired(rows: list[dict[str, str]], metric: Metric) -> list[Outcome]:
-    seen: dict[tuple[str, str], int] = {}
+def _values(
+    number: int, columns: list[str], line: list[str], wanted: Sequence[str]
+) -> dict[str, str]:
+    if len(line) > len(columns):
+        raise BadInput(
+            f"row {number}: it has {len(line)} values for {len(columns)} columns.",
+            "Put values with a comma into quotes, and write 0.5 for a half.",
+        )
+    values = dict(zip(columns, (value.strip() for value in line), strict=False))
+    for name in wanted:
+        if not values.get(name):
+            raise BadInput(
+                f"row {number}, {name}: it is empty.", "Fill it in, or leave the row out."
+            )
+    return values
+
+
+def _paired(rows: list[Row], metric: Metric) -> list[Outcome]:
+    _require_new((row.number, row.values["task"], row.values["trial"]) for row in rows)
     outcomes = []
-    for number, row in enumerate(rows, 1):
-        task, trial = row["task"].strip(), row["trial"].strip()
-        _require_new(seen, task, trial, number)
-        a, b = (_value(row[name], number, name, metric) for name in ("a", "b"))
-        outcomes.append(_outcome(task, a, b))
+    for number, values in rows:
+        a, b = (_value(values[name], number, name, metric) for name in ("a", "b"))
+        outcomes.append(_outcome(values["task"], a, b))
     return outcomes
 
 
-def _single(rows: list[dict[str, str]], metric: Metric) -> list[Outcome]:
-    """Pairs by order."""
-    policies = [row["policy"].strip().lower() for row in rows]
-    matched = match_trials(policies)
-    values = []
+def _single(rows: list[Row], metric: Metric) -> list[Outcome]:
+    """Pairs by order, within each task."""
+    by_task: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    values: dict[int, float] = {}
+    keys = []
+    for number, row in rows:
+        task, policy = row.get("task") or _ONE_TASK, row["policy"].lower()
+        by_task[task].append((number, policy))
+        values[number] = _value(row["success"], number, "success", metric)
+        keys.append((number, policy if task == _ONE_TASK else f"{policy} in {task}", row["trial"]))
+    _require_new(keys)
+    return [
+        _outcome(task, values[a], values[b])
+        for task, trials in by_task.items()
+        for a, b in match_trials(trials)
+    ]
+
+
+def _require_new(keys: Iterable[tuple[int, str, str]]) -> None:
+    """Repeated trials would count as evidence twice; keys are row, of what, and trial."""
     seen: dict[tuple[str, str], int] = {}
-    for number, (policy, row) in enumerate(zip(policies, rows, strict=True), 1):
-        _require_new(seen, policy, row["trial"].strip(), number)
-        values.append(_value(row["success"], number, "success", metric))
-    return [_outcome("all", values[a - 1], values[b - 1]) for a, b in matched]
-
-
-def _require_new(seen: dict[tuple[str, str], int], of: str, trial: str, row: int) -> None:
-    """Repeated trials would count as evidence twice."""
-    first = seen.setdefault((of, trial), row)
-    if first != row:
-        raise BadInput(
-            f"row {row}, trial: {trial} of {of} is already in row {first}.",
-            "Every trial counts once; give repetitions numbers of their own.",
-        )
+    for row, of, trial in keys:
+        first = seen.setdefault((of, trial), row)
+        if first != row:
+            raise BadInput(
+                f"row {row}, trial: {trial} of {of} is already in row {first}.",
+                "Every trial counts once; give repetitions numbers of their own.",
+            )
 
 
 def _outcome(task: str, a: float, b: float) -> Outcome:
@@ -114,6 +194,11 @@ def _value(text: str, row: int, field: str, metric: Metric) -> float:
     """An outcome: 0 or 1, or for progress anything in between."""
     try:
         value = float(text)
-    except ValueError:
-        value = math.nan
+    except ValueError as error:
+        raise BadInput(
+            f"row {row}, {field}: {text} is not a number.",
+            "Write 1 for a success and 0 for a failure.",
+        ) from error
+    if math.isnan(value):
+        raise BadInput(f"row {row}, {field}: {text} is not an outcome.", "Leave the row out.")
     return progress_of(value, row, field) if metric == "progress" else success_of(value, row, field)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lefleet.errors import StageFailed
 from lefleet.records import EpisodeRecord
+from lefleet.records.compare import Scope
 from lefleet.stages.verdict import Judge, Outcome
 from lefleet.stats import GateRule
 
@@ -38,8 +39,8 @@ class Evidence:
     speed of the workers nor on an interruption.
     """
 
-    def __init__(self, order: Sequence[Trial], rule: GateRule) -> None:
-        self.judge = Judge(rule, Counter(trial.task for trial in order))
+    def __init__(self, order: Sequence[Trial], rule: GateRule, scope: Scope = "pooled") -> None:
+        self.judge = Judge(rule, Counter(trial.task for trial in order), scope)
         self._order = order
         self._episodes: dict[tuple[str, Trial], EpisodeRecord] = {}
         self._starts: dict[tuple[str, str], int] = {}
@@ -65,7 +66,7 @@ class Evidence:
 
     def _complete(self) -> Iterator[tuple[EpisodeRecord, EpisodeRecord]]:
         """Pairs that are due and there."""
-        while not self.judge.decided:
+        while not self.judge.decided and len(self.judge.outcomes) < len(self._order):
             trial = self._order[len(self.judge.outcomes)]
             ours = self._episodes.get(("candidate", trial))
             theirs = self._episodes.get(("baseline", trial))

@@ -11,7 +11,6 @@ from lefleet.records.compare import Ended, Scope, Verdict
 from lefleet.stages.evaluate import rate_of
 from lefleet.stats import Assessment, Gate, GateRule, Look, Pair, fixed_size
 
-_NEGLIGIBLE = 1e-9
 _POWER = 0.8
 """Of the test of fixed size that the number of pairs is compared with."""
 
@@ -36,19 +35,23 @@ class Outcome(NamedTuple):
 
 def without_futility(rule: GateRule) -> GateRule:
     """The same rule, for pairs that cost nothing more: it never gives up."""
-    return replace(rule, futility_below=0.0, min_effect=_NEGLIGIBLE)
+    return replace(rule, futility_below=0.0)
 
 
 class Judge:
     """Judges pairs one after the other, all together and each task by itself.
 
     The gate of a task runs at its share of alpha, so that among all tasks the chance to call one
-    worse that is not stays below alpha.
+    worse that is not stays below alpha. Where no task may become worse, "better" over all tasks
+    is not the end: the remaining pairs are needed to look at each of them.
     """
 
-    def __init__(self, rule: GateRule, pairs_by_task: Mapping[str, int]) -> None:
+    def __init__(
+        self, rule: GateRule, pairs_by_task: Mapping[str, int], scope: Scope = "pooled"
+    ) -> None:
         self.gate = Gate.start(rule)
         self.outcomes: list[Outcome] = []
+        self.scope = scope
         level = rule.alpha / len(pairs_by_task)
         self._of_task = {
             task: Gate.start(replace(without_futility(rule), alpha=level, max_pairs=pairs))
@@ -57,7 +60,9 @@ class Judge:
 
     @property
     def decided(self) -> bool:
-        return self.gate.decided
+        if self.scope == "pooled" or self.gate.state != "better":
+            return self.gate.decided
+        return bool(self.worse_tasks()) or len(self.outcomes) == self.gate.rule.max_pairs
 
     def observe(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -82,12 +87,11 @@ class Subject(NamedTuple):
     note: str
 
 
-def comparison(judge: Judge, subject: Subject, scope: Scope, min_effect: float) -> ComparisonRecord:
+def comparison(judge: Judge, subject: Subject) -> ComparisonRecord:
     """What the judge has come to."""
     found, rule = judge.gate.assessment(), judge.gate.rule
     worse_tasks = judge.worse_tasks()
-    verdict, ended = conclude(found, is_vetoed=scope == "per_task" and bool(worse_tasks))
-    leans_worse = found.difference < 0
+    verdict, ended = conclude(found, is_vetoed=judge.scope == "per_task" and bool(worse_tasks))
     by_task: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in judge.outcomes:
         by_task[outcome.task].append(outcome)
@@ -97,17 +101,18 @@ def comparison(judge: Judge, subject: Subject, scope: Scope, min_effect: float) 
         pairs=found.pairs,
         wins=found.wins,
         losses=found.losses,
-        side="worse" if leans_worse else "better",
-        e_value=e_value(judge.gate.worse.log_e if leans_worse else judge.gate.better.log_e),
-        p_value=found.p_worse if leans_worse else found.p_value,
+        e_value=e_value(judge.gate.better.log_e),
+        e_worse=e_value(judge.gate.worse.log_e),
+        p_value=found.p_value,
+        p_worse=found.p_worse,
         difference=found.difference,
         interval=found.interval,
         alpha=rule.alpha,
-        min_effect=min_effect,
+        min_effect=rule.min_effect,
         max_pairs=rule.max_pairs,
-        fixed_pairs=_fixed_pairs(found, rule.alpha, min_effect),
+        fixed_pairs=_fixed_pairs(found, rule),
         metric=rule.metric,
-        scope=scope,
+        scope=judge.scope,
         tasks=tuple(by_task),
         per_task={
             task: _task(outcomes, is_worse=task in worse_tasks)
@@ -125,10 +130,10 @@ def conclude(found: Assessment, *, is_vetoed: bool) -> tuple[Verdict, Ended]:
             return "inconclusive", "vetoed"
         case "better" | "worse" as proven:
             return proven, proven
-        case "futile":
-            return "inconclusive", "futile"
+        case "futile" | "exhausted" as unproven:
+            return "inconclusive", unproven
         case _:
-            return "inconclusive", "exhausted"
+            return "inconclusive", "open"
 
 
 def e_value(log_e: float) -> float:
@@ -136,9 +141,11 @@ def e_value(log_e: float) -> float:
     return math.exp(min(log_e, 700.0))
 
 
-def _fixed_pairs(found: Assessment, alpha: float, min_effect: float) -> int:
+def _fixed_pairs(found: Assessment, rule: GateRule) -> int | None:
+    if rule.metric != "success":
+        return None
     differing = (found.wins + found.losses + 1) / (found.pairs + 2)
-    return fixed_size(alpha, _POWER, min_effect, max(differing, min_effect))
+    return fixed_size(rule.alpha, _POWER, rule.min_effect, max(differing, rule.min_effect))
 
 
 def _task(outcomes: list[Outcome], *, is_worse: bool) -> TaskPairs:

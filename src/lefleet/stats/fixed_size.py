@@ -3,8 +3,7 @@
 from lefleet.errors import BadInput
 from lefleet.stats.checks import require_alpha, require_share
 
-# More pairs than anybody runs; smaller effects are refused rather than searched for.
-_MOST = 1_000_000
+_MOST = 20_000
 
 
 def fixed_power(pairs: int, alpha: float, effect: float, discordance: float) -> float:
@@ -22,8 +21,11 @@ def fixed_power(pairs: int, alpha: float, effect: float, discordance: float) -> 
     return float(np.sum(binom.pmf(different, pairs, discordance) * rejected))
 
 
-def fixed_size(alpha: float, power: float, min_effect: float, discordance: float) -> int:
-    """Pairs with which a fixed-size exact sign test proves `min_effect` with this `power`."""
+def fixed_size(alpha: float, power: float, min_effect: float, discordance: float) -> int | None:
+    """Pairs with which a fixed-size exact sign test proves `min_effect` with this `power`.
+
+    None where it takes more than anybody runs.
+    """
     require_alpha(alpha)
     require_share("power", power)
     require_share("min_effect", min_effect)
@@ -40,10 +42,7 @@ def fixed_size(alpha: float, power: float, min_effect: float, discordance: float
     while not enough(above):
         above *= 2
         if above > _MOST:
-            raise BadInput(
-                f"min_effect: {min_effect} cannot be proven with {_MOST} pairs.",
-                "Give a larger one.",
-            )
+            return None
     below = above // 2
     while above - below > 1:
         middle = (above + below) // 2

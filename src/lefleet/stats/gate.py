@@ -41,8 +41,8 @@ class GateRule:
     look_every: int = 5
     metric: Metric = "success"
     futility_below: float = 0.1
-    """Conditional power below which a gate gives up. At 0 it goes on until the interval shows that
-    no difference is as large as `min_effect`."""
+    """Conditional power below which a gate gives up. At 0 it never does, as is right for pairs that
+    are there already."""
     confidence: float = 0.95
     """Of the interval of the difference."""
 
@@ -199,7 +199,7 @@ def _looked(gate: Gate) -> Gate:
         float(power_worse),
     )
     hopeless = bool(is_futile(power, power_worse, gate.rule.futility_below))
-    state = _verdict(gate.rule, look, hopeless=hopeless)
+    state = _verdict(gate.rule, look, gate.lead, hopeless=hopeless)
     return replace(gate, test=test, state=state, path=(*gate.path, look))
 
 
@@ -216,12 +216,16 @@ def _conditional_power(gate: Gate, lead: float) -> "Floats":
     )
 
 
-def _verdict(rule: GateRule, look: Look, *, hopeless: bool) -> State:
+def _verdict(rule: GateRule, look: Look, lead: float, *, hopeless: bool) -> State:
     if min(look.p_value, look.p_worse) <= rule.alpha:
-        return "better" if look.p_value <= look.p_worse else "worse"
+        proven: State = "better" if look.p_value <= look.p_worse else "worse"
+        # Progress is judged together with success: where they contradict, nothing is proven.
+        if rule.metric == "success" or (lead > 0 if proven == "better" else lead < 0):
+            return proven
     if look.pairs == rule.max_pairs:
         return "exhausted"
-    return "futile" if hopeless or is_refuted(look.interval, rule.min_effect) else "undecided"
+    refuted = rule.futility_below > 0 and is_refuted(look.interval, rule.min_effect)
+    return "futile" if hopeless or refuted else "undecided"
 
 
 def assess(rule: GateRule, outcomes: Iterable[Pair]) -> Assessment:

@@ -56,13 +56,13 @@ def read_pairs(
     return tuple(pairs)
 
 
-def match_trials(policies: Sequence[str]) -> list[tuple[int, int]]:
-    """Rows, from 1, of the i-th trial of a with the i-th of b, in the order they were run.
+def match_trials(trials: Sequence[tuple[int, str]]) -> list[tuple[int, int]]:
+    """Rows of the i-th trial of a with the i-th of b; trials are row and policy, as they were run.
 
     Fixed in advance, whatever the outcomes are: the unpaired use of a paired test.
     """
     rows: dict[str, list[int]] = {"a": [], "b": []}
-    for row, policy in enumerate(policies, 1):
+    for row, policy in trials:
         if policy not in rows:
             raise BadInput(
                 f"row {row}, policy: must be a or b, got {policy}.",

@@ -54,6 +54,7 @@ def _completed(gate: dict[str, Any], cycle: int) -> dict[str, Any]:
         **gate,
         "ended": gate["verdict"] if decided else "exhausted",
         "e_value": 1.0,
+        "p_worse": gate["p_value"] if gate["verdict"] == "worse" else 1.0,
         "difference": (gate["wins"] - gate["losses"]) / max(gate["pairs"], 1),
         "interval": [-1.0, 1.0],
         "number": cycle,
