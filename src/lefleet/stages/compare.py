@@ -167,13 +167,8 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
 
 def _update(evidence: Evidence, total: int) -> Update:
     gate = evidence.judge.gate
-    e = e_value(gate.better.log_e)
-    return Update(
-        len(evidence.judge.outcomes),
-        total,
-        "pairs",
-        f"{gate.wins} won, {gate.losses} lost, e = {e:.3g}",
-    )
+    detail = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
+    return Update(len(evidence.judge.outcomes), total, "pairs", detail)
 
 
 def _note(request: CompareRequest) -> str:
