@@ -5,7 +5,6 @@ import json
 import msgspec
 import pytest
 
-from lefleet.cli import main
 from lefleet.cli.compare import checkpoint_named
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
@@ -13,20 +12,6 @@ from lefleet.records import ExpertDemos
 from tests.loop.states import config, decision, record
 
 KEYS = {"verdict", "pairs", "wins", "losses", "e_value", "p_value", "difference", "interval"}
-
-
-@pytest.fixture
-def lefleet(tmp_path, monkeypatch, capfd):
-    """Runs a command in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str):
-        monkeypatch.setattr("sys.argv", ["lefleet", *arguments])
-        code = main()
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """run, resume, stop and status: what scripts read, and what is refused."""
 
 import json
-import sys
 
 import msgspec
 import pytest
 
-from lefleet.cli import main
 from lefleet.cli.commands import Demo, Run, parse
 from lefleet.ledger import open_ledger
 from lefleet.records import EvaluatePlan
@@ -14,22 +12,6 @@ from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
 
 CYCLE = {"index", "decision", "success_rate", "interval", "episodes", "checkpoint_digest"}
-
-
-@pytest.fixture
-def lefleet(monkeypatch, capsys, tmp_path):
-    """Runs the command in tmp_path; returns its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lefleet", *arguments])
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

@@ -7,25 +7,8 @@ from importlib.metadata import version
 
 import pytest
 
-from lefleet.cli import main
 from lefleet.records import DatasetRecord, ExpertDemos, decode
 from tests.samples import dataset_record, finished_stage
-
-
-@pytest.fixture
-def lefleet(monkeypatch, capsys, tmp_path):
-    """Runs the command in tmp_path; returns its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lefleet", *arguments])
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture
