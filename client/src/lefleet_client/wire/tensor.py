@@ -69,7 +69,7 @@ def decode_tensor(tensor: Tensor) -> NDArray[Any]:
 
 def octets(array: NDArray[Any]) -> memoryview:
     """The bytes of a contiguous array, not copied."""
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def require_floats(tensor: Tensor, dimensions: int, field: str) -> None:
