@@ -173,6 +173,14 @@ def test_every_replica_answers_under_its_own_key(network):
     assert answers.is_complete
 
 
+def test_two_who_serve_the_same_key_are_both_heard(network):
+    edge, *servers = [network.node() for _ in range(3)]
+    for name, server in zip((b"x", b"y"), servers, strict=True):
+        server.serve("a", lambda question, name=name: name)
+    network.settle()
+    assert sorted(reply.payload for reply in edge.ask("a", b"", LONG_S).replies) == [b"x", b"y"]
+
+
 def test_one_service_for_all_clients_learns_who_asks(network, pair):
     edge, server = pair
     server.serve("a/c/*/reset", lambda question: question.key.encode())
@@ -255,8 +263,8 @@ def test_a_closed_service_is_not_asked(network, pair):
     edge, server = pair
     server.serve("a", lambda question: b"x").close()
     network.settle()
-    with pytest.raises(NoAnswer):
-        ask_one(edge, "a", b"", SHORT_S)
+    with pytest.raises(NoAnswer, match="nobody serves it"):
+        ask_one(edge, "a", b"", LONG_S)
 
 
 def test_many_threads_may_ask(network, pair):

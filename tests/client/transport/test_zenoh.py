@@ -21,7 +21,7 @@ from lefleet_client.transport import (
 )
 from lefleet_client.transport.settings import zenoh_config
 from lefleet_client.wire import MAX_MESSAGE_BYTES
-from tests.client.transport.networks import FREE_PORT, OverRouter, Router
+from tests.client.transport.networks import FREE_PORT, QUICK, OverRouter, Router, endpoint_of
 from tests.client.transport.waiting import LONG_S, Log, bounded, until
 
 CHILD = """
@@ -143,6 +143,25 @@ def test_a_raw_observation_arrives_whole(network):
     assert all(log)
 
 
+def test_a_message_above_the_limit_is_dropped_and_the_link_lives():
+    limit = {"transport/link/rx/max_message_size": 1 << 20}
+    receiving = ZenohSettings(mode="peer", listen=(FREE_PORT,), extra={**QUICK, **limit})
+    with ZenohTransport.open(receiving) as receiver:
+        endpoint = endpoint_of(receiver._session, "peer")
+        sending = ZenohSettings(connect=(endpoint,), shared_memory=False)
+        with ZenohTransport.open(sending) as sender:
+            log = Log()
+            receiver.subscribe("a", lambda sample: log.add(len(sample.payload)))
+            receiver.announce("ready")
+            seen = Log()
+            sender.watch("ready", seen.add)
+            seen.wait_for(("ready", True))
+            publisher = sender.publisher("a", ACTION)
+            for size in (1, 2 << 20, 2):
+                publisher.put(bytes(size), b"")
+            assert log.wait_for(2) == [1, 2]
+
+
 def test_the_measured_settings_reach_zenoh():
     config = zenoh_config(ZenohSettings(connect=("tcp/h:1",), open_timeout_s=1.5))
     found = {
@@ -160,7 +179,7 @@ def test_the_measured_settings_reach_zenoh():
     assert (retry["period_init_ms"], retry["period_max_ms"]) == (100, 250)
 
 
-def test_a_listener_takes_a_name_in_use_as_a_typed_error():
+def test_an_address_in_use_is_a_typed_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(CannotOpen, match=endpoint):

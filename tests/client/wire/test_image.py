@@ -85,6 +85,11 @@ def test_hostile_shapes_are_refused(codec, shape):
         Image(codec, shape, memoryview(b""))
 
 
+def test_another_codec_is_refused():
+    with pytest.raises(BadImage, match="codec"):
+        Image("png", (2, 2, 3), memoryview(bytes(12)))
+
+
 def test_raw_data_of_another_size_is_refused():
     with pytest.raises(BadImage, match="bytes"):
         Image("raw", (2, 2, 3), memoryview(bytes(11)))

@@ -130,7 +130,7 @@ class ZenohTransport:
         self._live().get(
             expression(pattern),
             _into(gathering),
-            # Without these, only one of several servers is asked, or heard.
+            # Ask all of several servers, and hear all: by default one reply hides the others.
             target=zenoh.QueryTarget.ALL,
             consolidation=zenoh.ConsolidationMode.NONE,
             timeout=timeout_s,

@@ -20,6 +20,7 @@ class Body(Generic[T]):
 
     >>> STATUS.decode(b"")
     Traceback (most recent call last):
+        ...
     lefleet_client.wire.errors.BadBody: status: Input data was truncated
     """
 

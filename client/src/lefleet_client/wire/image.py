@@ -1,7 +1,7 @@
 """Pictures inside a body: RGB, uint8, height x width x 3, on both ends."""
 
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +26,8 @@ class Image(Struct, frozen=True):
     data: memoryview
 
     def __post_init__(self) -> None:
+        if self.codec not in get_args(ImageCodec):
+            raise BadImage(f"codec {self.codec!r} is not one of {', '.join(get_args(ImageCodec))}")
         height, width, channels = self.shape
         if height < 1 or width < 1 or channels != _CHANNELS:
             raise BadImage(f"shape {self.shape} is not height x width x {_CHANNELS}")
