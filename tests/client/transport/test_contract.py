@@ -17,7 +17,7 @@ from lefleet_client.transport import (
     ask_one,
 )
 from lefleet_client.wire import ServiceKeys
-from tests.client.transport.waiting import LONG_S, Log, bounded
+from tests.client.transport.waiting import LONG_S, Log, bounded, until
 
 SHORT_S = 0.2
 
@@ -49,15 +49,25 @@ def test_a_publication_that_nobody_wants_is_no_error(pair):
     pair[0].publisher("a/b", ACTION).put(b"body", b"head")
 
 
-def test_urgent_publications_keep_their_order(network, pair):
+def test_publications_keep_their_order(network, pair):
+    """A busy network may drop some, so the last is repeated until it is there."""
     edge, server = pair
-    log = Log()
-    server.subscribe("a", lambda sample: log.add(int(sample.payload)))
+    log, last = Log(), threading.Event()
+
+    def deposit(sample):
+        log.add(int(sample.payload))
+        if sample.payload == b"100":
+            last.set()
+
+    server.subscribe("a", deposit)
     network.settle()
     publisher = edge.publisher("a", ACTION)
     for number in range(100):
         publisher.put(str(number).encode(), b"")
-    assert log.wait(lambda items: len(items) == 100) == list(range(100))
+    until(lambda: publisher.put(b"100", b""), last)
+    received = list(log)
+    assert received[0] == 0
+    assert received == sorted(received)
 
 
 def test_a_pattern_hears_every_client_one_level_deep(network, pair):
@@ -85,22 +95,21 @@ def test_a_strangers_wildcard_does_not_hear_the_tree(network, pair):
 
 def test_whoever_is_slow_finds_only_the_newest(network, pair):
     edge, server = pair
-    slot, last = Slot(), threading.Event()
+    slot, log = Slot(), Log()
 
     def deposit(sample):
         slot.put(sample.payload)
-        if sample.payload == b"19":
-            last.set()
+        log.add(sample.payload)
 
     server.subscribe("a", deposit)
     network.settle()
     publisher = edge.publisher("a", ACTION)
-    for number in range(20):
+    for number in range(10):
         publisher.put(str(number).encode(), b"")
-    assert last.wait(LONG_S)
-    assert slot.take(0) == b"19"
+        log.wait_for(str(number).encode())
+    assert slot.take(0) == b"9"
     assert slot.take(0) is None
-    assert slot.superseded == 19
+    assert slot.superseded == 9
 
 
 def test_a_callback_that_raises_harms_only_itself(network, pair, caplog):
@@ -123,21 +132,21 @@ def test_a_callback_that_raises_harms_only_itself(network, pair, caplog):
 
 def test_a_declaration_is_called_once_at_a_time(network, pair):
     edge, server = pair
-    busy, log = threading.Lock(), Log()
+    busy, log, enough = threading.Lock(), Log(), threading.Event()
 
     def deposit(sample):
         is_alone = busy.acquire(blocking=False)
         time.sleep(0.002)  # Long enough for another thread to come in.
         log.add(is_alone)
         busy.release()
+        if len(log) >= 30:
+            enough.set()
 
     server.subscribe("a/*", deposit)
     network.settle()
     publishers = [node.publisher(f"a/{i}", ACTION) for i, node in enumerate((edge, server, edge))]
-    for _ in range(10):
-        for publisher in publishers:
-            publisher.put(b"", b"")
-    assert all(log.wait(lambda items: len(items) == 30))
+    until(lambda: [publisher.put(b"", b"") for _ in range(4) for publisher in publishers], enough)
+    assert all(log)
 
 
 def test_a_closed_subscription_hears_nothing_more(network, pair):

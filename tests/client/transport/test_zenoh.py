@@ -169,12 +169,13 @@ def test_the_measured_settings_reach_zenoh():
         for path in (
             "scouting/multicast/enabled",
             "transport/link/tx/lease",
+            "transport/link/tx/queue/size/interactive_high",
             "connect/timeout_ms",
             "transport/unicast/open_timeout",
             "transport/link/rx/max_message_size",
         )
     }
-    assert list(found.values()) == [False, 1000, 1500, 1500, MAX_MESSAGE_BYTES]
+    assert list(found.values()) == [False, 1000, 16, 1500, 1500, MAX_MESSAGE_BYTES]
     retry = msgspec.json.decode(config.get_json("connect/retry"))
     assert (retry["period_init_ms"], retry["period_max_ms"]) == (100, 250)
 

@@ -13,6 +13,9 @@ from lefleet_client.wire import MAX_MESSAGE_BYTES
 # A frozen node is noticed after the lease, and a lost link is tried again this often.
 LEASE_MS = 1000
 RETRY = {"period_init_ms": 100, "period_max_ms": 250, "period_increase_factor": 1.5}
+# A server answers many robots over one link to a router. Zenoh's default is room for two urgent
+# messages, and a third is dropped after a millisecond; this is the most that it allows.
+URGENT_QUEUE = 16
 
 _ENCRYPTED = ("tls/", "quic/")
 
@@ -70,6 +73,7 @@ def _values(settings: ZenohSettings) -> dict[str, object]:
         "transport/unicast/open_timeout": timeout_ms,
         "transport/unicast/accept_timeout": timeout_ms,
         "transport/link/tx/lease": LEASE_MS,
+        "transport/link/tx/queue/size/interactive_high": URGENT_QUEUE,
         "transport/link/rx/max_message_size": MAX_MESSAGE_BYTES,
         "transport/shared_memory/transport_optimization/enabled": settings.shared_memory,
     }
