@@ -1,0 +1,113 @@
+"""How to open a Zenoh session: values that were measured to work."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import zenoh
+from msgspec import Meta, Struct, field
+
+from lefleet_client.transport.errors import BadSettings
+from lefleet_client.wire import MAX_MESSAGE_BYTES
+
+# A frozen node is noticed after the lease, and a lost link is tried again this often.
+LEASE_MS = 1000
+RETRY = {"period_init_ms": 100, "period_max_ms": 250, "period_increase_factor": 1.5}
+# A server answers many robots over one link to a router. With Zenoh's default, room for two urgent
+# messages, a busy machine lost 169 of 720 chunks sent in bursts of twelve; with this, none.
+URGENT_QUEUE = 16
+
+_ENCRYPTED = ("tls/", "quic/")
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Certificates of both ends: each shows its own, and trusts only those of `ca`."""
+
+    ca: str
+    cert: str
+    key: str
+
+
+class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node. Others are found by `connect` and `listen` alone, never by multicast.
+
+    A client fails to open when nobody answers; a peer opens, and keeps trying. `extra` holds
+    Zenoh's own settings by path, such as `{"access_control/enabled": true}`.
+    """
+
+    mode: Literal["client", "peer"] = "client"
+    connect: tuple[str, ...] = ()
+    listen: tuple[str, ...] = ()
+    tls: Tls | None = None
+    open_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 2.0
+    shared_memory: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def zenoh_config(settings: ZenohSettings) -> zenoh.Config:
+    """Zenoh's form of the settings."""
+    _require_endpoints(settings)
+    config = zenoh.Config()
+    for path, value in {**_values(settings), **_tls_values(settings.tls), **settings.extra}.items():
+        _insert(config, path, value)
+    return config
+
+
+def _insert(config: zenoh.Config, path: str, value: object) -> None:
+    try:
+        config.insert_json5(path, json.dumps(value))
+    except (zenoh.ZError, TypeError) as error:
+        raise BadSettings(f"{path}: Zenoh does not take {value!r}: {error}") from None
+
+
+def _values(settings: ZenohSettings) -> dict[str, object]:
+    timeout_ms = max(1, round(settings.open_timeout_s * 1000))
+    return {
+        "mode": settings.mode,
+        "connect/endpoints": settings.connect,
+        "connect/timeout_ms": timeout_ms,
+        "connect/exit_on_failure": settings.mode == "client",
+        "connect/retry": RETRY,
+        "listen/endpoints": settings.listen,
+        "scouting/multicast/enabled": False,
+        "transport/unicast/open_timeout": timeout_ms,
+        "transport/unicast/accept_timeout": timeout_ms,
+        "transport/link/tx/lease": LEASE_MS,
+        "transport/link/tx/queue/size/interactive_high": URGENT_QUEUE,
+        "transport/link/rx/max_message_size": MAX_MESSAGE_BYTES,
+        "transport/shared_memory/transport_optimization/enabled": settings.shared_memory,
+    }
+
+
+def _tls_values(tls: Tls | None) -> dict[str, object]:
+    if tls is None:
+        return {}
+    for name in ("ca", "cert", "key"):
+        path = getattr(tls, name)
+        if not Path(path).is_file():
+            raise BadSettings(f"tls.{name}: there is no file {path!r}")
+    return {
+        "transport/link/tls": {
+            "root_ca_certificate": tls.ca,
+            "enable_mtls": True,
+            "verify_name_on_connect": True,
+            "listen_certificate": tls.cert,
+            "listen_private_key": tls.key,
+            "connect_certificate": tls.cert,
+            "connect_private_key": tls.key,
+        }
+    }
+
+
+def _require_endpoints(settings: ZenohSettings) -> None:
+    if settings.mode == "client" and not settings.connect:
+        raise BadSettings("connect: a client needs at least one, such as tcp/10.0.0.5:7447")
+    if settings.mode == "client" and settings.listen:
+        raise BadSettings("listen: only a peer listens; set mode to peer")
+    for name in ("connect", "listen"):
+        for endpoint in getattr(settings, name):
+            is_encrypted = endpoint.startswith(_ENCRYPTED)
+            if settings.tls is not None and not is_encrypted:
+                raise BadSettings(f"{name}: {endpoint!r} is not encrypted, but tls is set")
+            if settings.tls is None and is_encrypted:
+                raise BadSettings(f"{name}: {endpoint!r} needs tls.ca, tls.cert and tls.key")

@@ -1,0 +1,225 @@
+"""The seam over Zenoh."""
+
+import logging
+import threading
+from types import TracebackType
+from typing import Any, TypeVar
+
+import zenoh
+
+from lefleet_client.transport.callbacks import attempt
+from lefleet_client.transport.errors import CannotOpen, Closed
+from lefleet_client.transport.expressions import concrete, expression, is_pattern
+from lefleet_client.transport.gathering import Gathering
+from lefleet_client.transport.seam import (
+    Answer,
+    Answers,
+    Declared,
+    Deposit,
+    Publisher,
+    Qos,
+    Question,
+    Reply,
+    Sample,
+    Seen,
+)
+from lefleet_client.transport.settings import ZenohSettings, zenoh_config
+
+_LOG = logging.getLogger(__name__)
+_FAILED = b"lefleet: failed to answer"
+# Zenoh ends a question at its time-out by itself; this is for the case that it does not.
+_MARGIN_S = 0.5
+
+D = TypeVar("D", bound="_Declared")
+
+
+class _Declared:
+    """Undeclares once; `closed` is set first, so that late callbacks know."""
+
+    def __init__(self, entity: Any, closed: threading.Event) -> None:
+        self._entity = entity
+        self._closed = closed
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+        try:
+            self._entity.undeclare()
+        except zenoh.ZError as error:
+            _LOG.debug("undeclare: %s", error)
+
+
+class _Publisher(_Declared):
+    def put(self, payload: bytes, attachment: bytes) -> None:
+        if self._closed.is_set():
+            raise Closed("the publisher is closed")
+        try:
+            self._entity.put(payload, attachment=attachment)
+        except zenoh.ZError as error:
+            raise Closed(f"the publisher is closed: {error}") from None
+
+
+class ZenohTransport:
+    """A node of a Zenoh network.
+
+    Threads are Zenoh's: one per subscription, service and watch. One lock guards the list of what
+    is declared; it is never held while Zenoh is called.
+    """
+
+    def __init__(self, session: zenoh.Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._declared: list[_Declared] = []
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, settings: ZenohSettings) -> "ZenohTransport":
+        config = zenoh_config(settings)
+        try:
+            return cls(zenoh.open(config))
+        except zenoh.ZError as error:
+            _LOG.debug("zenoh.open: %s", error)
+            places = ", ".join((*settings.connect, *settings.listen))
+            raise CannotOpen(
+                f"no Zenoh session with {places} within {settings.open_timeout_s:g} s: is a router "
+                "or server there, and are address, password and certificates right?"
+            ) from None
+
+    def publisher(self, key: str, qos: Qos) -> Publisher:
+        place = concrete(key)
+        entity = self._live().declare_publisher(
+            place,
+            congestion_control=zenoh.CongestionControl.DROP,
+            priority=zenoh.Priority.INTERACTIVE_HIGH if qos.is_urgent else zenoh.Priority.DATA,
+            express=qos.is_urgent,
+            reliability=(
+                zenoh.Reliability.RELIABLE if qos.is_reliable else zenoh.Reliability.BEST_EFFORT
+            ),
+        )
+        return self._keep(_Publisher(entity, threading.Event()))
+
+    def subscribe(self, pattern: str, deposit: Deposit) -> Declared:
+        closed = threading.Event()
+
+        def deliver(sample: zenoh.Sample) -> None:
+            if closed.is_set():
+                return
+            attachment = b"" if sample.attachment is None else sample.attachment.to_bytes()
+            received = Sample(str(sample.key_expr), sample.payload.to_bytes(), attachment)
+            attempt(f"deposit for {pattern}", deposit, received)
+
+        entity = self._live().declare_subscriber(expression(pattern), deliver)
+        return self._keep(_Declared(entity, closed))
+
+    def serve(self, pattern: str, answer: Answer) -> Declared:
+        closed = threading.Event()
+
+        def asked(query: zenoh.Query) -> None:
+            with query:
+                if not closed.is_set():
+                    _reply(query, pattern, answer)
+
+        entity = self._live().declare_queryable(expression(pattern), asked)
+        return self._keep(_Declared(entity, closed))
+
+    def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
+        gathering = Gathering(parts=1)
+        self._live().get(
+            expression(pattern),
+            _into(gathering),
+            # Ask all of several servers, and hear all: by default one reply hides the others.
+            target=zenoh.QueryTarget.ALL,
+            consolidation=zenoh.ConsolidationMode.NONE,
+            timeout=timeout_s,
+            payload=payload,
+        )
+        return gathering.wait(timeout_s + _MARGIN_S)
+
+    def announce(self, key: str) -> Declared:
+        token = self._live().liveliness().declare_token(concrete(key))
+        return self._keep(_Declared(token, threading.Event()))
+
+    def watch(self, pattern: str, seen: Seen) -> Declared:
+        closed = threading.Event()
+
+        def changed(sample: zenoh.Sample) -> None:
+            if not closed.is_set():
+                is_alive = sample.kind == zenoh.SampleKind.PUT
+                attempt(f"watch of {pattern}", seen, str(sample.key_expr), is_alive)
+
+        liveliness = self._live().liveliness()
+        entity = liveliness.declare_subscriber(expression(pattern), changed, history=True)
+        return self._keep(_Declared(entity, closed))
+
+    def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
+        gathering = Gathering(parts=1)
+        liveliness = self._live().liveliness()
+        liveliness.get(expression(pattern), _into(gathering), timeout=timeout_s)
+        return frozenset(reply.key for reply in gathering.wait(timeout_s + _MARGIN_S).replies)
+
+    def close(self) -> None:
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+            declared, self._declared = self._declared, []
+        for entity in reversed(declared):
+            entity.close()
+        if not was_closed:
+            self._session.close()  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> "ZenohTransport":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _live(self) -> zenoh.Session:
+        if self._is_closed:
+            raise Closed("the transport is closed")
+        return self._session
+
+    def _keep(self, declared: D) -> D:
+        with self._lock:
+            is_late = self._is_closed
+            if not is_late:
+                self._declared.append(declared)
+        if is_late:
+            declared.close()
+            raise Closed("the transport is closed")
+        return declared
+
+
+def _reply(query: zenoh.Query, served: str, answer: Answer) -> None:
+    """Answer under the concrete key of the two: several servers must be told apart."""
+    key = str(query.key_expr) if is_pattern(served) else served
+    if is_pattern(key):
+        _LOG.warning("a pattern was asked for where one key is needed: %s", key[:200])
+        return
+    asked = b"" if query.payload is None else query.payload.to_bytes()
+    payload = attempt(f"answer for {key}", answer, Question(key, asked))
+    if payload is None:
+        query.reply_err(_FAILED)
+    else:
+        query.reply(key, payload)
+
+
+def _into(gathering: Gathering) -> Any:
+    """A handler that fills the gathering, and ends it when Zenoh lets go of the question."""
+
+    def add(reply: zenoh.Reply) -> None:
+        if reply.ok is not None:
+            gathering.add(Reply(str(reply.ok.key_expr), reply.ok.payload.to_bytes()))
+        elif reply.err is not None and reply.err.payload.to_bytes() == _FAILED:
+            gathering.add_failure()
+        else:
+            # One of Zenoh's own: the time-out, or a node that went away.
+            gathering.cut_off()
+
+    return zenoh.handlers.Callback(add, gathering.end_part)

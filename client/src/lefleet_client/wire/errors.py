@@ -1,0 +1,36 @@
+"""What can be wrong with bytes and names: one type for each border that they cross."""
+
+
+class WireError(ValueError):
+    """Base of all errors of the wire.
+
+    It is a ValueError because msgspec then adds the path of the field in which it happened.
+    """
+
+
+class BadKey(WireError):
+    """A name cannot be part of a key, or a key is not of the tree."""
+
+
+class BadHeader(WireError):
+    """The attachment of a message is no header; `reason` is a word to count by."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class BadBody(WireError):
+    """A body is too large, is no MessagePack, or breaks its schema."""
+
+
+class BadTensor(WireError):
+    """Dtype, shape and data do not belong together."""
+
+
+class BadImage(WireError):
+    """Not an RGB image, or not the one that it says it is."""
+
+
+class NoCommonVersion(WireError):
+    """Two sides know no schema version in common."""

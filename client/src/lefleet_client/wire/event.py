@@ -1,0 +1,24 @@
+"""What a server says unasked, so that a robot learns it at once and not by a time-out."""
+
+from lefleet_client.wire.base import Message
+from lefleet_client.wire.limits import U64, Text
+
+
+class Draining(Message, frozen=True, kw_only=True):
+    """The server is about to go: find another one."""
+
+
+class RequestFailed(Message, frozen=True, kw_only=True):
+    """No chunk will come for this request."""
+
+    seq_id: U64
+    reason: Text
+
+
+class SessionClosed(Message, frozen=True, kw_only=True):
+    """There is no session: it ended, or there never was one."""
+
+    reason: Text
+
+
+Event = Draining | RequestFailed | SessionClosed

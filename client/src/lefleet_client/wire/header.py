@@ -1,0 +1,88 @@
+"""The header: 27 bytes beside each message, all that routing and correlation read."""
+
+import struct
+import threading
+from collections import Counter
+from enum import IntEnum
+from typing import NamedTuple
+
+from lefleet_client.wire.errors import BadHeader
+from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION
+
+_LAYOUT = struct.Struct("<HBQIqI")
+HEADER_BYTES = _LAYOUT.size
+
+
+class MessageType(IntEnum):
+    """What the body is."""
+
+    OBSERVATION = 1
+    CHUNK = 2
+    EVENT = 3
+
+
+class Header(NamedTuple):
+    """Which request this is, or answers; `client_mono_ns` is opaque to everybody but its writer.
+
+    >>> Header(MessageType.CHUNK, seq_id=7, episode_id=0, client_mono_ns=1).pack().hex()[:6]
+    '010002'
+    """
+
+    message_type: MessageType
+    seq_id: int
+    episode_id: int
+    client_mono_ns: int
+    session_epoch: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+    def pack(self) -> bytes:
+        try:
+            return _LAYOUT.pack(
+                self.schema_version,
+                self.message_type,
+                self.seq_id,
+                self.episode_id,
+                self.client_mono_ns,
+                self.session_epoch,
+            )
+        except struct.error as error:
+            raise BadHeader("range", f"header: {error}") from None
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Header":
+        if len(data) != HEADER_BYTES:
+            raise BadHeader("length", f"header: {len(data)} bytes, not {HEADER_BYTES}")
+        version, kind, seq, episode, mono, epoch = _LAYOUT.unpack(data)
+        if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
+            raise BadHeader("version", f"header: schema version {version} is not known")
+        try:
+            message_type = MessageType(kind)
+        except ValueError:
+            raise BadHeader("type", f"header: message type {kind} is not known") from None
+        return cls(message_type, seq, episode, mono, epoch, version)
+
+
+class HeaderReader:
+    """Reads headers in transport callbacks: a bad one is counted and dropped, never raised.
+
+    Any thread may call; one lock guards the counts.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._dropped: Counter[str] = Counter()
+
+    def read(self, data: bytes) -> Header | None:
+        """The header, or None if the message is to be dropped."""
+        try:
+            return Header.unpack(data)
+        except BadHeader as error:
+            with self._lock:
+                self._dropped[error.reason] += 1
+            return None
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many messages were dropped, by reason."""
+        with self._lock:
+            return dict(self._dropped)

@@ -1,0 +1,150 @@
+"""Where messages go: the key tree under `@lefleet`, and names made fit for it.
+
+`@lefleet` is a verbatim chunk: a stranger's `**` does not match it. That hides, it does not
+protect.
+"""
+
+import re
+from dataclasses import dataclass
+
+from lefleet_client.wire.errors import BadKey
+
+ROOT = "@lefleet"
+ANY = "*"
+MAX_SEGMENT = 255
+
+_FIXED = {"s", "c", "status", "session", "alive", "obs", "action", "reset"}
+_FOLDED = re.compile(r"[^A-Za-z0-9_.-]+")
+_OF_SERVER = {"status", "session", "alive"}
+_OF_CLIENT = {"obs", "action", "reset", "alive"}
+
+
+def slug(name: str, segment: str) -> str:
+    """`name` as one segment of a key; `segment` says which one, for the error.
+
+    Different names may give one slug, so sessions also compare the full names.
+
+    >>> slug("lerobot/pi0 base", "model")
+    'lerobot-pi0-base'
+    """
+    folded = _FOLDED.sub("-", name)
+    if not folded.strip("-"):
+        raise BadKey(f"{segment}: {name[:40]!r} has no letter or digit of A-Za-z0-9")
+    if folded in _FIXED:
+        raise BadKey(f"{segment}: {name!r} is a reserved word; choose another name")
+    if len(folded) > MAX_SEGMENT:
+        raise BadKey(f"{segment}: {name[:40]!r}... is longer than {MAX_SEGMENT} characters")
+    return folded
+
+
+@dataclass(frozen=True)
+class ClientKeys:
+    """The keys between one server and one client; `client` may be ANY, for a server."""
+
+    base: str
+    client: str
+
+    def _key(self, word: str) -> str:
+        return f"{self.base}/c/{self.client}/{word}"
+
+    @property
+    def obs(self) -> str:
+        return self._key("obs")
+
+    @property
+    def action(self) -> str:
+        return self._key("action")
+
+    @property
+    def reset(self) -> str:
+        return self._key("reset")
+
+    @property
+    def alive(self) -> str:
+        return self._key("alive")
+
+
+@dataclass(frozen=True)
+class ServerKeys:
+    """The keys of one server; `server` may be ANY, for discovery."""
+
+    base: str
+    server: str
+
+    def _key(self, word: str) -> str:
+        return f"{self.base}/s/{self.server}/{word}"
+
+    @property
+    def status(self) -> str:
+        return self._key("status")
+
+    @property
+    def session(self) -> str:
+        return self._key("session")
+
+    @property
+    def alive(self) -> str:
+        return self._key("alive")
+
+    def client(self, name: str) -> ClientKeys:
+        return ClientKeys(f"{self.base}/s/{self.server}", slug(name, "client"))
+
+    @property
+    def any_client(self) -> ClientKeys:
+        """One level deep: every client's keys, and nothing below them."""
+        return ClientKeys(f"{self.base}/s/{self.server}", ANY)
+
+
+@dataclass(frozen=True)
+class ServiceKeys:
+    """A model at a revision under a service name; its replicas are its servers.
+
+    >>> ServiceKeys("lerobot/pi0", "main", "fold").server("a").client("arm 1").obs
+    '@lefleet/lerobot-pi0/main/fold/s/a/c/arm-1/obs'
+    """
+
+    model: str
+    revision: str
+    service: str
+
+    @property
+    def base(self) -> str:
+        model, revision = slug(self.model, "model"), slug(self.revision, "revision")
+        return f"{ROOT}/{model}/{revision}/{slug(self.service, 'service')}"
+
+    def server(self, name: str) -> ServerKeys:
+        return ServerKeys(self.base, slug(name, "server"))
+
+    @property
+    def any_server(self) -> ServerKeys:
+        return ServerKeys(self.base, ANY)
+
+
+@dataclass(frozen=True)
+class ParsedKey:
+    """A key taken apart; `client` is empty for a key of the server's own."""
+
+    model: str
+    revision: str
+    service: str
+    server: str
+    client: str
+    word: str
+
+
+def parse_key(key: str) -> ParsedKey:
+    """Take a concrete key of the tree apart."""
+    parts = key.split("/")
+    if len(parts) in (7, 9) and parts[0] == ROOT and parts[4] == "s":
+        model, revision, service, server = parts[1], parts[2], parts[3], parts[5]
+        own = len(parts) == 7
+        client = "" if own else parts[7]
+        word_is_known = parts[-1] in (_OF_SERVER if own else _OF_CLIENT)
+        named = [model, revision, service, server] + ([] if own else [client])
+        if word_is_known and (own or parts[6] == "c") and all(map(_is_slug, named)):
+            return ParsedKey(model, revision, service, server, client, parts[-1])
+    raise BadKey(f"{key[:200]!r} is no key of {ROOT}")
+
+
+def _is_slug(segment: str) -> bool:
+    return bool(segment.strip("-")) and not _FOLDED.search(segment) and segment not in _FIXED

@@ -1,0 +1,1 @@
+"""Tests of lefleet_client: they mirror client/src/lefleet_client."""

@@ -1,0 +1,12 @@
+"""The networks that the contract is tested on."""
+
+import pytest
+
+from tests.client.transport.networks import BetweenPeers, InMemory, OverRouter
+
+
+@pytest.fixture(params=[InMemory, OverRouter, BetweenPeers], ids=lambda kind: kind.__name__)
+def network(request):
+    network = request.param()
+    yield network
+    network.close()

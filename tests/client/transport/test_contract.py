@@ -1,0 +1,401 @@
+"""What every transport does: the same tests for memory and for Zenoh."""
+
+import threading
+import time
+
+import pytest
+
+from lefleet_client.transport import (
+    ACTION,
+    OBSERVATION,
+    AnswerFailed,
+    BadExpression,
+    Closed,
+    NoAnswer,
+    Sample,
+    Slot,
+    ask_one,
+)
+from lefleet_client.wire import ServiceKeys
+from tests.client.transport.waiting import LONG_S, Log, bounded, until
+
+SHORT_S = 0.2
+
+
+@pytest.fixture
+def pair(network):
+    return network.node(), network.node()
+
+
+def test_a_publication_arrives_with_key_payload_and_attachment(network, pair):
+    edge, server = pair
+    log = Log()
+    server.subscribe("a/b", log.add)
+    network.settle()
+    edge.publisher("a/b", OBSERVATION).put(b"body", b"head")
+    assert log.wait(len) == [Sample("a/b", b"body", b"head")]
+
+
+def test_an_empty_payload_and_attachment_arrive_empty(network, pair):
+    edge, server = pair
+    log = Log()
+    server.subscribe("a", log.add)
+    network.settle()
+    edge.publisher("a", ACTION).put(b"", b"")
+    assert log.wait(len) == [Sample("a", b"", b"")]
+
+
+def test_a_publication_that_nobody_wants_is_no_error(pair):
+    pair[0].publisher("a/b", ACTION).put(b"body", b"head")
+
+
+def test_publications_keep_their_order(network, pair):
+    """A busy network may drop some, so the last is repeated until it is there."""
+    edge, server = pair
+    log, last = Log(), threading.Event()
+
+    def deposit(sample):
+        log.add(int(sample.payload))
+        if sample.payload == b"100":
+            last.set()
+
+    server.subscribe("a", deposit)
+    network.settle()
+    publisher = edge.publisher("a", ACTION)
+    for number in range(100):
+        publisher.put(str(number).encode(), b"")
+    until(lambda: publisher.put(b"100", b""), last)
+    received = list(log)
+    assert received[0] == 0
+    assert received == sorted(received)
+
+
+def test_a_pattern_hears_every_client_one_level_deep(network, pair):
+    edge, server = pair
+    keys = ServiceKeys("m", "r", "x").server("a")
+    log = Log()
+    server.subscribe(keys.any_client.obs, lambda sample: log.add(sample.key))
+    network.settle()
+    one, two = keys.client("one").obs, keys.client("two").obs
+    for key in ("test/obs", keys.status, f"{one}/deeper", keys.client("one").reset, one, two):
+        edge.publisher(key, ACTION).put(b"", b"")
+    assert log.wait_for(two) == [one, two]
+
+
+def test_a_strangers_wildcard_does_not_hear_the_tree(network, pair):
+    edge, stranger = pair
+    log = Log()
+    stranger.subscribe("**", lambda sample: log.add(sample.key))
+    network.settle()
+    edge.publisher(ServiceKeys("m", "r", "x").server("a").client("b").obs, ACTION).put(b"", b"")
+    edge.publisher("open/place", ACTION).put(b"", b"")
+    assert "open/place" in log.wait_for("open/place")
+    assert not any(key.startswith("@") for key in log)
+
+
+def test_whoever_is_slow_finds_only_the_newest(network, pair):
+    edge, server = pair
+    slot, log = Slot(), Log()
+
+    def deposit(sample):
+        slot.put(sample.payload)
+        log.add(sample.payload)
+
+    server.subscribe("a", deposit)
+    network.settle()
+    publisher = edge.publisher("a", ACTION)
+    for number in range(10):
+        publisher.put(str(number).encode(), b"")
+        log.wait_for(str(number).encode())
+    assert slot.take(0) == b"9"
+    assert slot.take(0) is None
+    assert slot.superseded == 9
+
+
+def test_a_callback_that_raises_harms_only_itself(network, pair, caplog):
+    edge, server = pair
+    log = Log()
+
+    def deposit(sample):
+        if sample.payload == b"bad":
+            raise RuntimeError("oops")
+        log.add(sample.payload)
+
+    server.subscribe("a", deposit)
+    network.settle()
+    publisher = edge.publisher("a", ACTION)
+    for payload in (b"bad", b"good"):
+        publisher.put(payload, b"")
+    assert log.wait(len) == [b"good"]
+    assert "oops" in caplog.text
+
+
+def test_a_declaration_is_called_once_at_a_time(network, pair):
+    edge, server = pair
+    busy, log, enough = threading.Lock(), Log(), threading.Event()
+
+    def deposit(sample):
+        is_alone = busy.acquire(blocking=False)
+        time.sleep(0.002)  # Long enough for another thread to come in.
+        log.add(is_alone)
+        busy.release()
+        if len(log) >= 30:
+            enough.set()
+
+    server.subscribe("a/*", deposit)
+    network.settle()
+    publishers = [node.publisher(f"a/{i}", ACTION) for i, node in enumerate((edge, server, edge))]
+    until(lambda: [publisher.put(b"", b"") for _ in range(4) for publisher in publishers], enough)
+    assert all(log)
+
+
+def test_a_closed_subscription_hears_nothing_more(network, pair):
+    edge, server = pair
+    closed, witness = Log(), Log()
+    subscription = server.subscribe("a", closed.add)
+    server.subscribe("a", witness.add)
+    network.settle()
+    subscription.close()
+    subscription.close()
+    edge.publisher("a", ACTION).put(b"x", b"")
+    witness.wait(len)
+    assert closed == []
+
+
+def test_a_question_is_answered(network, pair):
+    edge, server = pair
+    server.serve("a/session", lambda question: question.key.encode() + b":" + question.payload)
+    network.settle()
+    assert ask_one(edge, "a/session", b"hello", LONG_S) == b"a/session:hello"
+    assert ask_one(edge, "a/session", b"", LONG_S) == b"a/session:"
+
+
+def test_every_replica_answers_under_its_own_key(network):
+    edge, *servers = [network.node() for _ in range(4)]
+    keys = ServiceKeys("m", "r", "x")
+    for name, server in zip("xyz", servers, strict=True):
+        server.serve(keys.server(name).status, lambda question, name=name: name.encode())
+    network.settle()
+    answers = edge.ask(keys.any_server.status, b"", LONG_S)
+    found = {(reply.key, reply.payload) for reply in answers.replies}
+    assert found == {(keys.server(name).status, name.encode()) for name in "xyz"}
+    assert answers.is_complete
+
+
+def test_two_who_serve_the_same_key_are_both_heard(network):
+    edge, *servers = [network.node() for _ in range(3)]
+    for name, server in zip((b"x", b"y"), servers, strict=True):
+        server.serve("a", lambda question, name=name: name)
+    network.settle()
+    assert sorted(reply.payload for reply in edge.ask("a", b"", LONG_S).replies) == [b"x", b"y"]
+
+
+def test_one_service_for_all_clients_learns_who_asks(network, pair):
+    edge, server = pair
+    server.serve("a/c/*/reset", lambda question: question.key.encode())
+    network.settle()
+    assert ask_one(edge, "a/c/arm/reset", b"", LONG_S) == b"a/c/arm/reset"
+
+
+def test_a_pattern_asked_of_a_pattern_has_no_answer(network, pair):
+    edge, server = pair
+    server.serve("a/*", lambda question: b"x")
+    network.settle()
+    assert edge.ask("*/b", b"", LONG_S).replies == ()
+
+
+def test_when_nobody_serves_the_question_ends_at_once(network, pair):
+    network.settle()
+    answers = pair[0].ask("a/b", b"", LONG_S)
+    assert (answers.replies, answers.is_complete) == ((), True)
+    with pytest.raises(NoAnswer, match="a/b: nobody serves it"):
+        ask_one(pair[0], "a/b", b"", LONG_S)
+
+
+def test_a_question_ends_at_its_time_out(network, pair):
+    edge, server = pair
+    release, asked = threading.Event(), threading.Event()
+
+    def hang(question):
+        asked.set()
+        release.wait(LONG_S)
+        return b"late"
+
+    server.serve("a/slow", hang)
+    server.serve("a/fast", lambda question: b"soon")
+    network.settle()
+    try:
+        with pytest.raises(NoAnswer, match=r"a/slow: no answer within 0\.2 s"):
+            bounded_raising(lambda: ask_one(edge, "a/slow", b"", SHORT_S))
+        assert asked.is_set()
+        answers = bounded(lambda: edge.ask("a/*", b"", SHORT_S))
+        assert [reply.payload for reply in answers.replies] == [b"soon"]
+        assert not answers.is_complete
+    finally:
+        release.set()
+
+
+def bounded_raising(call):
+    """`bounded` for a call that raises."""
+
+    def outcome():
+        try:
+            return call(), None
+        except NoAnswer as error:
+            return None, error
+
+    result, error = bounded(outcome)
+    if error:
+        raise error
+    return result
+
+
+def test_an_answer_that_fails_is_told_without_the_reason(network, pair, caplog):
+    edge, server = pair
+
+    def answer(question):
+        raise RuntimeError("secret path")
+
+    server.serve("a/bad", answer)
+    server.serve("a/good", lambda question: b"fine")
+    network.settle()
+    with pytest.raises(AnswerFailed) as caught:
+        ask_one(edge, "a/bad", b"", LONG_S)
+    assert "secret" not in str(caught.value)
+    assert "secret path" in caplog.text
+    answers = edge.ask("a/*", b"", LONG_S)
+    assert [reply.payload for reply in answers.replies] == [b"fine"]
+    assert (answers.failures, answers.is_complete) == (1, True)
+
+
+def test_a_closed_service_is_not_asked(network, pair):
+    edge, server = pair
+    server.serve("a", lambda question: b"x").close()
+    network.settle()
+    with pytest.raises(NoAnswer, match="nobody serves it"):
+        ask_one(edge, "a", b"", LONG_S)
+
+
+def test_many_threads_may_ask(network, pair):
+    edge, server = pair
+    server.serve("a", lambda question: question.payload)
+    network.settle()
+    log = Log()
+    threads = [
+        threading.Thread(target=lambda i=i: log.add(ask_one(edge, "a", b"%d" % i, LONG_S)))
+        for i in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    answers = log.wait(lambda items: len(items) == 8)
+    for thread in threads:
+        thread.join(LONG_S)
+    assert sorted(answers) == [b"%d" % i for i in range(8)]
+
+
+def test_presence_is_seen_before_and_after_and_its_end_too(network, pair):
+    edge, server = pair
+    first = server.announce("a/s/1/alive")
+    network.settle()
+    log = Log()
+    edge.watch("a/s/*/alive", log.add)
+    log.wait_for(("a/s/1/alive", True))
+    second = server.announce("a/s/2/alive")
+    log.wait_for(("a/s/2/alive", True))
+    assert edge.present("a/s/*/alive", LONG_S) == {"a/s/1/alive", "a/s/2/alive"}
+    first.close()
+    log.wait_for(("a/s/1/alive", False))
+    assert edge.present("a/s/*/alive", LONG_S) == {"a/s/2/alive"}
+    second.close()
+    log.wait_for(("a/s/2/alive", False))
+    assert edge.present("a/s/*/alive", LONG_S) == frozenset()
+
+
+def test_a_node_that_closes_is_gone(network, pair):
+    edge, server = pair
+    server.announce("a/alive")
+    server.serve("a/status", lambda question: b"")
+    log = Log()
+    edge.watch("a/alive", log.add)
+    log.wait_for(("a/alive", True))
+    bounded(server.close)
+    log.wait_for(("a/alive", False))
+    with pytest.raises(NoAnswer):
+        ask_one(edge, "a/status", b"", SHORT_S)
+
+
+def test_a_closed_watch_sees_nothing_more(network, pair):
+    edge, server = pair
+    closed, witness = Log(), Log()
+    edge.watch("a", closed.add).close()
+    edge.watch("a", witness.add)
+    server.announce("a")
+    witness.wait_for(("a", True))
+    assert closed == []
+
+
+def test_after_closing_everything_is_a_typed_error(pair):
+    node, _ = pair
+    publisher = node.publisher("a", ACTION)
+    bounded(node.close)
+    bounded(node.close)
+    for call in (
+        lambda: publisher.put(b"", b""),
+        lambda: node.publisher("a", ACTION),
+        lambda: node.subscribe("a", print),
+        lambda: node.serve("a", lambda question: b""),
+        lambda: node.ask("a", b"", SHORT_S),
+        lambda: node.announce("a"),
+        lambda: node.watch("a", print),
+        lambda: node.present("a", SHORT_S),
+    ):
+        with pytest.raises(Closed):
+            call()
+
+
+@pytest.mark.parametrize("bad", ["", "/a", "a//b", "a/", "a/**/**", "a/$b", "a#b"])
+def test_what_is_no_key_expression_is_refused(pair, bad):
+    node, _ = pair
+    for call in (
+        lambda: node.publisher(bad, ACTION),
+        lambda: node.subscribe(bad, print),
+        lambda: node.serve(bad, lambda question: b""),
+        lambda: node.ask(bad, b"", SHORT_S),
+        lambda: node.announce(bad),
+        lambda: node.watch(bad, print),
+        lambda: node.present(bad, SHORT_S),
+    ):
+        with pytest.raises(BadExpression):
+            call()
+
+
+def test_one_publishes_and_announces_under_one_key(pair):
+    for declare in (lambda: pair[0].publisher("a/*", ACTION), lambda: pair[0].announce("a/**")):
+        with pytest.raises(BadExpression, match="pattern"):
+            declare()
+
+
+def test_a_callback_may_close_what_calls_it(network, pair):
+    edge, server = pair
+    done, declared = Log(), []
+
+    def deposit(sample):
+        declared[0].close()
+        done.add(sample.payload)
+
+    declared.append(server.subscribe("a", deposit))
+    network.settle()
+    edge.publisher("a", ACTION).put(b"x", b"")
+    assert done.wait(len) == [b"x"]
+
+
+def test_a_callback_may_publish_and_ask(network, pair):
+    edge, server = pair
+    log = Log()
+    edge.serve("back", lambda question: b"pong")
+    edge.subscribe("echo", lambda sample: log.add(sample.payload))
+    echo = server.publisher("echo", ACTION)
+    server.subscribe("a", lambda sample: echo.put(ask_one(server, "back", b"", LONG_S), b""))
+    network.settle()
+    edge.publisher("a", ACTION).put(b"", b"")
+    assert log.wait(len) == [b"pong"]

@@ -1,0 +1,93 @@
+"""Mutual TLS over loopback, with certificates made here."""
+
+from pathlib import Path
+
+import pytest
+import trustme
+
+from lefleet_client.transport import CannotOpen, Tls, ZenohSettings, ZenohTransport, ask_one
+from tests.client.transport.networks import Router
+from tests.client.transport.waiting import LONG_S, Log, bounded
+
+FREE_TLS_PORT = "tls/127.0.0.1:0"
+
+
+def certificates(folder: Path, authority: trustme.CA, name: str = "127.0.0.1") -> Tls:
+    """What one node needs: the authority that it trusts, and its own certificate from it."""
+    folder.mkdir()
+    own = authority.issue_cert(name)
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    own.private_key_pem.write_to_path(folder / "key.pem")
+    for blob in own.cert_chain_pems:
+        blob.write_to_path(folder / "cert.pem", append=True)
+    return Tls(
+        ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(folder / "key.pem")
+    )
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def router(tmp_path, authority):
+    router = Router(FREE_TLS_PORT, certificates(tmp_path / "router", authority))
+    yield router
+    router.close()
+
+
+def open_client(endpoint: str, tls: Tls | None) -> ZenohTransport:
+    return ZenohTransport.open(ZenohSettings(connect=(endpoint,), tls=tls, open_timeout_s=1.0))
+
+
+def test_nodes_of_one_authority_talk(tmp_path, authority, router):
+    server = open_client(router.endpoint, certificates(tmp_path / "server", authority))
+    with server, open_client(router.endpoint, certificates(tmp_path / "edge", authority)) as edge:
+        server.serve("a", lambda question: b"secret " + question.payload)
+        server.announce("ready")
+        log = Log()
+        edge.watch("ready", log.add)
+        log.wait_for(("ready", True))
+        assert ask_one(edge, "a", b"x", LONG_S) == b"secret x"
+
+
+def test_a_robot_with_a_foreign_certificate_is_not_let_in(tmp_path, authority, router):
+    own = certificates(tmp_path / "own", authority)
+    foreign = certificates(tmp_path / "foreign", trustme.CA())
+    stranger = Tls(ca=own.ca, cert=foreign.cert, key=foreign.key)
+    with pytest.raises(CannotOpen, match="certificates"):
+        bounded_open(router.endpoint, stranger)
+
+
+def test_a_robot_does_not_trust_a_foreign_router(tmp_path, router):
+    with pytest.raises(CannotOpen):
+        bounded_open(router.endpoint, certificates(tmp_path / "foreign", trustme.CA()))
+
+
+def test_a_router_under_another_name_is_not_trusted(tmp_path, authority):
+    other = certificates(tmp_path / "other", authority, name="elsewhere.example")
+    router = Router(FREE_TLS_PORT, other)
+    try:
+        with pytest.raises(CannotOpen):
+            bounded_open(router.endpoint, certificates(tmp_path / "edge", authority))
+    finally:
+        router.close()
+
+
+def test_without_tls_nobody_gets_in(router):
+    with pytest.raises(CannotOpen):
+        bounded_open(router.endpoint.replace("tls/", "tcp/"), None)
+
+
+def bounded_open(endpoint: str, tls: Tls | None) -> None:
+    """Open and close; raises what opening raised."""
+
+    def attempt():
+        try:
+            open_client(endpoint, tls).close()
+        except CannotOpen as error:
+            return error
+
+    if error := bounded(attempt):
+        raise error

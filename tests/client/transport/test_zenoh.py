@@ -1,0 +1,206 @@
+"""What only Zenoh does: opening, losing and finding a network again, and how messages travel."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import msgspec
+import pytest
+import zenoh
+
+from lefleet_client.transport import (
+    ACTION,
+    OBSERVATION,
+    BadSettings,
+    CannotOpen,
+    ZenohSettings,
+    ZenohTransport,
+    ask_one,
+)
+from lefleet_client.transport.settings import zenoh_config
+from lefleet_client.wire import MAX_MESSAGE_BYTES
+from tests.client.transport.networks import FREE_PORT, QUICK, OverRouter, Router, endpoint_of
+from tests.client.transport.waiting import LONG_S, Log, bounded, until
+
+CHILD = """
+import sys
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+transport = ZenohTransport.open(ZenohSettings(connect=(sys.argv[1],)))
+transport.announce("child/alive")
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def network():
+    network = OverRouter()
+    yield network
+    network.close()
+
+
+def test_without_a_listener_a_client_fails_with_the_endpoint():
+    settings = ZenohSettings(connect=("tcp/127.0.0.1:1",), open_timeout_s=0.3)
+    with pytest.raises(CannotOpen, match=r"tcp/127\.0\.0\.1:1 within 0\.3 s"):
+        ZenohTransport.open(settings)
+
+
+def test_a_listener_that_never_answers_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"tcp/127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(CannotOpen):
+            ZenohTransport.open(ZenohSettings(connect=(endpoint,), open_timeout_s=0.3))
+
+
+def test_a_peer_opens_alone_and_connects_when_somebody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        endpoint = f"tcp/127.0.0.1:{reserved.getsockname()[1]}"
+    with ZenohTransport.open(ZenohSettings(mode="peer", connect=(endpoint,))) as early:
+        log = Log()
+        early.watch("late/alive", log.add)
+        with ZenohTransport.open(ZenohSettings(mode="peer", listen=(endpoint,))) as late:
+            late.announce("late/alive")
+            log.wait_for(("late/alive", True))
+
+
+def test_everything_declared_is_back_after_a_router_restart():
+    router = Router(FREE_PORT)
+    settings = ZenohSettings(connect=(router.endpoint,))
+    with ZenohTransport.open(settings) as edge, ZenohTransport.open(settings) as server:
+        log, heard = Log(), threading.Event()
+        server.announce("s/alive")
+        server.serve("s/status", lambda question: b"here")
+        server.subscribe("s/obs", lambda sample: heard.set())
+        publisher = edge.publisher("s/obs", OBSERVATION)
+        edge.watch("s/alive", log.add)
+        log.wait_for(("s/alive", True))
+
+        router.close()
+        log.wait_for(("s/alive", False))
+        bounded(lambda: publisher.put(b"lost", b""))
+        assert edge.ask("s/status", b"", 0.2).replies == ()
+
+        router = Router(router.endpoint)
+        log.wait(lambda items: items[-1] == ("s/alive", True) and len(items) > 2)
+        until(lambda: publisher.put(b"found", b""), heard)
+        assert ask_one(edge, "s/status", b"", LONG_S) == b"here"
+    router.close()
+
+
+def test_a_killed_process_is_gone(network):
+    log = Log()
+    network.node().watch("child/alive", log.add)
+    command = [sys.executable, "-c", CHILD, network.router.endpoint]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        try:
+            log.wait_for(("child/alive", True))
+        finally:
+            child.send_signal(signal.SIGKILL)
+    log.wait_for(("child/alive", False))
+
+
+def test_a_process_ends_by_itself_even_if_it_forgets_to_close(network):
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, network.router.endpoint],
+        input=b"",
+        timeout=LONG_S * 2,
+        check=False,
+    )
+    assert child.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("qos", "reliability", "priority", "express"),
+    [
+        (OBSERVATION, zenoh.Reliability.BEST_EFFORT, zenoh.Priority.DATA, False),
+        (ACTION, zenoh.Reliability.RELIABLE, zenoh.Priority.INTERACTIVE_HIGH, True),
+    ],
+)
+def test_messages_are_dropped_under_congestion_and_urgent_ones_go_first(
+    network, qos, reliability, priority, express
+):
+    sender, receiver = network.node(), network.node()
+    log = Log()
+    receiver._session.declare_subscriber("a", log.add)
+    network.settle()
+    publisher = sender.publisher("a", qos)
+    publisher.put(b"", b"")
+    (sample,) = log.wait(len)
+    assert sample.congestion_control == zenoh.CongestionControl.DROP
+    assert (sample.priority, sample.express) == (priority, express)
+    assert publisher._entity.reliability == reliability
+
+
+def test_a_raw_observation_arrives_whole(network):
+    sender, receiver = network.node(), network.node()
+    body = bytes(range(256)) * 12_000
+    log, heard = Log(), threading.Event()
+    receiver.subscribe("a", lambda sample: (log.add(sample.payload == body), heard.set()))
+    network.settle()
+    publisher = sender.publisher("a", OBSERVATION)
+    until(lambda: publisher.put(body, b""), heard)
+    assert all(log)
+
+
+def test_a_message_above_the_limit_is_dropped_and_the_link_lives():
+    limit = {"transport/link/rx/max_message_size": 1 << 20}
+    receiving = ZenohSettings(mode="peer", listen=(FREE_PORT,), extra={**QUICK, **limit})
+    with ZenohTransport.open(receiving) as receiver:
+        endpoint = endpoint_of(receiver._session, "peer")
+        sending = ZenohSettings(connect=(endpoint,), shared_memory=False)
+        with ZenohTransport.open(sending) as sender:
+            log = Log()
+            receiver.subscribe("a", lambda sample: log.add(len(sample.payload)))
+            receiver.announce("ready")
+            seen = Log()
+            sender.watch("ready", seen.add)
+            seen.wait_for(("ready", True))
+            publisher = sender.publisher("a", ACTION)
+            for size in (1, 2 << 20, 2):
+                publisher.put(bytes(size), b"")
+            assert log.wait_for(2) == [1, 2]
+
+
+def test_the_measured_settings_reach_zenoh():
+    config = zenoh_config(ZenohSettings(connect=("tcp/h:1",), open_timeout_s=1.5))
+    found = {
+        path: msgspec.json.decode(config.get_json(path))
+        for path in (
+            "scouting/multicast/enabled",
+            "transport/link/tx/lease",
+            "transport/link/tx/queue/size/interactive_high",
+            "connect/timeout_ms",
+            "transport/unicast/open_timeout",
+            "transport/link/rx/max_message_size",
+        )
+    }
+    assert list(found.values()) == [False, 1000, 16, 1500, 1500, MAX_MESSAGE_BYTES]
+    retry = msgspec.json.decode(config.get_json("connect/retry"))
+    assert (retry["period_init_ms"], retry["period_max_ms"]) == (100, 250)
+
+
+def test_an_address_in_use_is_a_typed_error():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(CannotOpen, match=endpoint):
+            ZenohTransport.open(ZenohSettings(mode="peer", listen=(endpoint,)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({}, "connect"),
+        ({"connect": ["tcp/h:1"], "listen": ["tcp/h:2"]}, "listen"),
+        ({"connect": ["tls/h:1"]}, "connect"),
+        ({"mode": "peer", "listen": ["quic/h:1"]}, "listen"),
+        ({"connect": ["tcp/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, "connect"),
+        ({"connect": ["tls/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, r"tls\.ca"),
+        ({"connect": ["nonsense"]}, "connect/endpoints"),
+        ({"connect": ["tcp/h:1"], "extra": {"no/such/thing": 1}}, "no/such/thing"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_name_the_field(settings, field):
+    with pytest.raises(BadSettings, match=f"^{field}: "):
+        ZenohTransport.open(msgspec.convert(settings, ZenohSettings))

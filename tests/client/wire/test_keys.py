@@ -1,0 +1,95 @@
+"""Keys: names folded into segments, and back from the tree."""
+
+import contextlib
+
+import pytest
+import zenoh
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lefleet_client.wire import BadKey, ServiceKeys, parse_key, slug
+
+SERVICE = ServiceKeys("lerobot/pi0", "main", "fold shirts")
+BASE = "@lefleet/lerobot-pi0/main/fold-shirts"
+
+
+def test_the_tree():
+    server = SERVICE.server("gpu 1")
+    client = server.client("arm/7")
+    assert [server.status, server.session, server.alive] == [
+        f"{BASE}/s/gpu-1/{word}" for word in ("status", "session", "alive")
+    ]
+    assert [client.obs, client.action, client.reset, client.alive] == [
+        f"{BASE}/s/gpu-1/c/arm-7/{word}" for word in ("obs", "action", "reset", "alive")
+    ]
+
+
+def test_wildcards_are_one_level_deep():
+    assert SERVICE.any_server.status == f"{BASE}/s/*/status"
+    assert SERVICE.server("a").any_client.obs == f"{BASE}/s/a/c/*/obs"
+
+
+def test_a_strangers_wildcard_does_not_see_the_tree():
+    key = zenoh.KeyExpr(SERVICE.server("a").client("b").obs)
+    assert not zenoh.KeyExpr("**").intersects(key)
+    assert zenoh.KeyExpr(SERVICE.server("a").any_client.obs).intersects(key)
+
+
+@pytest.mark.parametrize("name", ["", "/", "**", "漢字", "s", "c", "obs", "alive", "status"])
+@pytest.mark.parametrize("segment", ["model", "revision", "service"])
+def test_a_name_that_cannot_be_a_segment_is_refused_with_the_segment(name, segment):
+    names = {"model": "m", "revision": "r", "service": "x", segment: name}
+    with pytest.raises(BadKey, match=f"^{segment}: "):
+        _ = ServiceKeys(**names).base
+
+
+def test_server_and_client_names_are_checked_too():
+    with pytest.raises(BadKey, match=r"^server: "):
+        SERVICE.server("*")
+    with pytest.raises(BadKey, match=r"^client: "):
+        SERVICE.server("a").client("session")
+    with pytest.raises(BadKey, match=r"^model: .* longer"):
+        slug("x" * 256, "model")
+
+
+@given(st.text(max_size=40))
+def test_a_slug_is_a_valid_segment_that_stays_as_it_is(name):
+    try:
+        folded = slug(name, "model")
+    except BadKey:
+        return
+    assert slug(folded, "model") == folded
+    assert "/" not in str(zenoh.KeyExpr(folded))
+    assert set(folded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+
+
+def test_a_key_is_taken_apart():
+    parsed = parse_key(SERVICE.server("a").client("b").obs)
+    assert (parsed.model, parsed.revision, parsed.service) == ("lerobot-pi0", "main", "fold-shirts")
+    assert (parsed.server, parsed.client, parsed.word) == ("a", "b", "obs")
+    assert parse_key(SERVICE.server("a").status).client == ""
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "a/b",
+        f"{BASE}/s/*/status",
+        f"{BASE}/s/a/obs",
+        f"{BASE}/s/a/c/b/status",
+        f"{BASE}/s/a/x/b/obs",
+        f"{BASE}/s/a/c//obs",
+        f"x/{BASE}/s/a/status",
+        "lefleet/m/r/x/s/a/status",
+    ],
+)
+def test_what_is_no_key_of_the_tree_is_refused(key):
+    with pytest.raises(BadKey):
+        parse_key(key)
+
+
+@given(st.text(alphabet="@lefts/c*-obs", max_size=60))
+def test_any_text_is_a_key_or_a_typed_error(text):
+    with contextlib.suppress(BadKey):
+        parse_key(text)
