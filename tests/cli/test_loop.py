@@ -250,3 +250,14 @@ def test_missing_videos_that_nobody_asked_for_are_no_problem(lefleet, two_runs):
     two_runs.create_run("d", msgspec.to_builtins(no_videos))
     two_runs.set_run_state("d", "finished", "done")
     assert "Videos:     none were asked for" in lefleet("resume", "d")[1]
+
+
+def test_leaving_the_watch_does_not_sound_like_stopping_a_run(lefleet, two_runs, monkeypatch):
+    two_runs.resume_run("b")
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lefleet.cli.loop.time.sleep", interrupt)
+    code, _, err = lefleet("status", "--watch")
+    assert (code, err.strip()) == (0, "No longer looking; the runs go on.")

@@ -76,6 +76,7 @@ def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateEvide
         "alpha": 0.05,
         "number": 1,
         "max_pairs": 20,
+        "min_effect": 0.15,
         "fixed_pairs": 30,
     }
     return GateEvidence(**values | changes)

@@ -137,5 +137,11 @@ def test_the_words_name_the_counts_and_the_level():
     assert "1 won, 1 lost of 10 pairs, p = 0.75 at level 0.05" in why
 
 
+def test_the_words_say_why_a_gate_gave_up():
+    why = decide(evidence(SAME, ended="futile"), history(), PLAN).why
+    assert "given up after 10 of 20 pairs, because a difference of 15%" in why
+    assert "given up" not in decide(evidence(SAME, ended="exhausted"), history(), PLAN).why
+
+
 def test_the_words_name_the_task_that_regressed():
     assert "worse in push" in decide(evidence(SAME, ended="vetoed"), history(), PLAN).why

@@ -169,8 +169,8 @@ class Compare(RunOutput):
     """Pairs after which the comparison ends in any case. Default: 200. From a file: the pairs that
     you plan to run in all, where you look before the end. Default: those in the file."""
     min_effect: float = 0.15
-    """Smallest difference that matters; a comparison that cannot show it any more is given up, but
-    pairs in a file are all used."""
+    """Smallest difference that matters; a comparison that cannot show it any more is given up. A
+    file never is."""
     metric: Metric = "success"
     """success: which one succeeds more often. progress: which one comes further, where success
     counts too and must not contradict."""

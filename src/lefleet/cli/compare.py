@@ -61,7 +61,7 @@ def _from_file(command: Compare, path: Path) -> tuple[ComparisonRecord, Path]:
     )
     folder = _folder(command, encode(record))
     theirs = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if theirs - {PLOT, RECORD} or (theirs and not _is_of_file(folder)):
+    if theirs - {PLOT, RECORD} or (theirs and not _is_about(folder, path)):
         raise BadInput(f"out: {folder} holds something else.", "Choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,10 +73,10 @@ def _from_file(command: Compare, path: Path) -> tuple[ComparisonRecord, Path]:
     return record, folder
 
 
-def _is_of_file(folder: Path) -> bool:
-    """Whether the folder holds an earlier answer about a file of outcomes."""
+def _is_about(folder: Path, path: Path) -> bool:
+    """Whether the folder holds an earlier answer about this file of outcomes."""
     record = read_record(folder)
-    return isinstance(record, ComparisonRecord) and not record.candidate_path
+    return isinstance(record, ComparisonRecord) and record.episodes_file == str(path)
 
 
 def _run(command: Compare) -> tuple[ComparisonRecord, Path]:

@@ -167,11 +167,8 @@ def _comparison(record: ComparisonRecord) -> _Summary:
         f"For better: e = {record.e_value:.3g}, p = {record.p_value:.2g}. "
         f"For worse: e = {record.e_worse:.3g}, p = {record.p_worse:.2g}.",
     ]
-    if record.fixed_pairs is not None:
-        remarks.append(
-            f"To show a difference of {record.min_effect:.0%}, a test of fixed size needs "
-            f"{record.fixed_pairs} pairs."
-        )
+    if sum(one.pairs for one in record.per_task.values()) > record.pairs:
+        remarks.append("All pairs were run, to look at each task by itself.")
     if record.note:
         remarks.append(record.note)
     return _Summary(sentence(record), table, remarks)

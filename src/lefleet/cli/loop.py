@@ -132,7 +132,11 @@ def status_command(command: Status) -> int:
         under_way = [row.id for row in rows if row.state == "running"]
         if not command.watch or under_way == interrupted:
             break
-        time.sleep(2.0)
+        try:
+            time.sleep(2.0)
+        except KeyboardInterrupt:
+            print("\nNo longer looking; the runs go on.", file=sys.stderr)
+            return 0
     for run in interrupted:
         print(f"Nobody is at work on {run}. Go on with: lefleet resume {run}", file=sys.stderr)
     return 0

@@ -99,7 +99,7 @@ def _cycles(status: dict[str, Any]) -> Table:
             str(cycle["demonstrations"] or ""),
             f"{rate:.0%}" if rate is not None else "",
             f"{interval[0]:.0%} to {interval[1]:.0%}" if interval else "",
-            cycle["decision"] or ", ".join(cycle["stages"]),
+            cycle["decision"] or f"(done: {', '.join(cycle['stages'])})",
             _checkpoint(cycle["checkpoint_digest"], status["blessed"]),
         )
     return table

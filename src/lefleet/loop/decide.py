@@ -68,7 +68,7 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
         tasks = ", ".join(gate.worse_tasks)
         return outcome("iterate", f"better in all, but worse in {tasks} ({counted})")
     if _inconclusive_in_a_row(evidence, history) < plan.escalate_after:
-        return outcome("iterate", f"no difference shown ({counted})")
+        return outcome("iterate", f"no difference shown{_how_far(gate)} ({counted})")
     if history.blessed_rate < plan.escalate_floor:
         return outcome(
             "iterate",
@@ -78,6 +78,16 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
     if evidence.rung + 1 < history.rungs:
         return outcome("escalate", f"{plan.escalate_after} gates in a row showed no difference")
     return outcome("stop", "no difference shown on the last rung of the ladder")
+
+
+def _how_far(gate: GateEvidence) -> str:
+    """Why a gate without a verdict ended before all of its pairs."""
+    if gate.ended != "futile":
+        return ""
+    return (
+        f": given up after {gate.pairs} of {gate.max_pairs} pairs, because a difference of "
+        f"{gate.min_effect:.0%} could hardly be shown any more"
+    )
 
 
 def _inconclusive_in_a_row(evidence: Evidence, history: History) -> int:

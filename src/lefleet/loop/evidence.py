@@ -44,6 +44,7 @@ def gate_evidence(record: ComparisonRecord, number: int) -> GateEvidence:
         alpha=record.alpha,
         number=number,
         max_pairs=record.max_pairs,
+        min_effect=record.min_effect,
         fixed_pairs=record.fixed_pairs,
         worse_tasks=tuple(task for task, one in record.per_task.items() if one.is_worse),
     )

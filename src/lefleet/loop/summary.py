@@ -34,7 +34,7 @@ def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
         _plot(cycles, status["id"], folder / PLOT)
     for cycle in run_state(ledger, row).cycles:
         if (gate := cycle.gate()) is not None:
-            title = f"{row.id}, cycle {cycle.index}: candidate against baseline, {gate.verdict}"
+            title = f"{row.id}, cycle {cycle.index}: candidate against baseline"
             plot_evidence(gate, title, folder / f"evidence_cycle_{cycle.index}.png")
 
 

@@ -31,6 +31,7 @@ class GateEvidence(Strict, frozen=True, kw_only=True):
     number: int
     """This is the run's gate number so and so, from 1."""
     max_pairs: int
+    min_effect: float
     fixed_pairs: int | None
     """Pairs that a test of fixed size would have needed."""
     worse_tasks: tuple[str, ...] = ()

@@ -23,15 +23,15 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
     enough = math.log10(1 / record.alpha)
     above.axhline(enough, color="#b03030", linestyle="--", linewidth=1)
     above.annotate(
-        f"1/alpha = {1 / record.alpha:.3g}",
+        f"1/level = {1 / record.alpha:.3g}",
         (pairs[0], enough),
-        xytext=(0, 3),
+        xytext=(0, -11),
         textcoords="offset points",
         fontsize=8,
         color="#b03030",
     )
     above.axhline(0.0, color="#999999", linewidth=0.8)
-    above.set(ylabel="e-value for better (log10)", title=title)
+    above.set(ylabel="e-value for better (log10)", title=f"{title}: {record.verdict}")
     below.fill_between(
         pairs,
         [look.interval[0] for look in record.looks],

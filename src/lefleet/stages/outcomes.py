@@ -72,7 +72,7 @@ def compare_outcomes(
         first_seed=0,
         episodes=2 * len(outcomes),
         episodes_file=str(path),
-        note=_note(len(outcomes) - judge.gate.pairs, len(counts), unpaired=unpaired),
+        note=_note(len(outcomes) - len(judge.outcomes), len(counts), unpaired=unpaired),
     )
     return comparison(judge, subject)
 
@@ -122,7 +122,10 @@ def _read(path: Path) -> tuple[list[str], list[Row]]:
     wanted = _UNPAIRED if "policy" in columns else _PAIRED
     missing = [name for name in wanted if name not in columns]
     if missing:
-        raise BadInput(f"from: {path} has no column {', '.join(missing)}.", _REMEDY)
+        raise BadInput(
+            f"from: {path} has no column {', '.join(missing)}.",
+            f"{_REMEDY} Columns are separated by commas.",
+        )
     twice = [name for name in wanted if columns.count(name) > 1]
     if twice:
         raise BadInput(f"from: {path} has the column {twice[0]} twice.", "Leave one of them out.")

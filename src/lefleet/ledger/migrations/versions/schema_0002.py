@@ -59,5 +59,6 @@ def _completed(gate: dict[str, Any], cycle: int) -> dict[str, Any]:
         "interval": [-1.0, 1.0],
         "number": cycle,
         "max_pairs": gate["pairs"],
+        "min_effect": 0.0,
         "fixed_pairs": gate["pairs"],
     }
