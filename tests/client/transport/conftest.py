@@ -10,3 +10,8 @@ def network(request):
     network = request.param()
     yield network
     network.close()
+
+
+@pytest.fixture
+def pair(network):
+    return network.node(), network.node()
