@@ -1,6 +1,7 @@
 """Episodes per minute: lerobot-eval against lefleet eval, on the same episodes."""
 
 from collections.abc import Callable
+from statistics import median
 from typing import NamedTuple
 
 from benchmarks.evaluators import Job, Timing, ours, stock
@@ -64,7 +65,7 @@ def measure(workshop: Workshop) -> Section:
 _MEASURES = {"whole command": "command_s", "without start-up": "simulation_s"}
 
 _HOW = (
-    "Ratios are between the fastest rounds, which other work on the machine disturbed least. "
+    "Speeds and ratios are of the medians of the rounds. "
     "Start-up is importing LeRobot, loading the policy and building environments; LeRobot's time "
     "without it is its own eval_s. lefleet films every second frame, LeRobot every one."
 )
@@ -81,7 +82,7 @@ def _table(heading: str, field: str, timings: dict[str, list[Timing]], count: in
             (
                 contender.title,
                 " ".join(f"{one:.1f}" for one in seconds),
-                f"{60 * count / min(seconds):.0f}",
+                f"{60 * count / median(seconds):.0f}",
                 "; ".join(
                     f"{_ratio(timings, field, contender.title, rival):.1f} times {rival}"
                     for rival in rivals
@@ -93,9 +94,9 @@ def _table(heading: str, field: str, timings: dict[str, list[Timing]], count: in
 
 
 def _ratio(timings: dict[str, list[Timing]], field: str, mine: str, rival: str) -> float:
-    """How many times as fast as `rival`, fastest round against fastest round."""
-    fastest = {title: min(getattr(one, field) for one in timings[title]) for title in (mine, rival)}
-    return float(fastest[rival] / fastest[mine])
+    """How many times as fast as `rival`, by the medians of the rounds."""
+    took = {title: median(getattr(one, field) for one in timings[title]) for title in (mine, rival)}
+    return float(took[rival] / took[mine])
 
 
 def _agreement(timings: dict[str, list[Timing]]) -> str:
