@@ -47,8 +47,9 @@ def start(*arguments: object) -> "subprocess.Popen[str]":
     )
 
 
-def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command(*arguments), text=True, capture_output=True, check=False)
+def run(*arguments: object, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+    argv = [*prefix, *command(*arguments)]
+    return subprocess.run(argv, text=True, capture_output=True, check=False)
 
 
 def wait_for(condition, what: str, seconds: float = 900) -> None:
@@ -105,6 +106,22 @@ def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):
     assert (workdir / "tiny" / "success.png").stat().st_size > 1000
 
 
+@pytest.mark.chaos
+def test_a_controller_that_is_suspended_for_a_minute_does_no_harm(tmp_path):
+    """Longer than a stage may be silent: time in which nobody looked is not counted."""
+    workdir, config = tmp_path / "runs", config_file(tmp_path, hang_after_s=30.0)
+    viewer = start("run", "-c", config, "--workdir", workdir)
+    wait_for(lambda: stage_processes(workdir), "the first stage")
+    (controller,) = controllers(workdir)
+    os.kill(controller, signal.SIGSTOP)
+    time.sleep(60.0)
+    os.kill(controller, signal.SIGCONT)
+    said = viewer.communicate()[0]
+    assert viewer.returncode == 0, said
+    attempts = open_ledger(workdir).attempts("tiny")
+    assert [one.state for one in attempts] == ["committed"] * 3
+
+
 def test_a_run_is_stopped_and_goes_on(tmp_path):
     workdir, config = tmp_path / "runs", config_file(tmp_path)
     viewer = start("run", "-c", config, "--workdir", workdir)
@@ -151,6 +168,35 @@ def test_a_full_disk_is_a_clear_error_and_nothing_committed_is_lost(tmp_path):
         assert open_ledger(small).run("tiny").state == "finished"
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_an_unwritable_folder_is_a_clear_error_and_the_run_can_go_on(tmp_path):
+    workdir, config = tmp_path / "runs", config_file(tmp_path, max_attempts=1)
+    closed = workdir / "tiny" / "cycle_0"
+    closed.mkdir(parents=True)
+    closed.chmod(0o500)
+    failed = run("run", "-c", config, "--workdir", workdir, prefix=heeding_permissions())
+    assert failed.returncode == 1
+    assert f"{closed}/collect cannot be used: Permission denied" in failed.stderr
+    assert "lefleet resume tiny" in failed.stderr
+    closed.chmod(0o700)
+    assert run("resume", "tiny", "--workdir", workdir).returncode == 0
+    assert open_ledger(workdir).run("tiny").state == "finished"
+
+
+def test_a_work_folder_that_may_not_be_written_is_a_clear_error(tmp_path):
+    config, workdir = config_file(tmp_path), tmp_path / "closed"
+    workdir.mkdir(mode=0o500)
+    refused = run("run", "-c", config, "--workdir", workdir, prefix=heeding_permissions())
+    assert refused.returncode == 1
+    assert f"The ledger in {workdir} cannot be used: Permission denied." in refused.stderr
+    assert list(workdir.iterdir()) == []
+
+
+def heeding_permissions() -> tuple[str, ...]:
+    """In front of a command: root, too, may then write only where permissions allow it."""
+    drop = "-dac_override,-dac_read_search"
+    return ("setpriv", f"--bounding-set={drop}") if os.geteuid() == 0 else ()
 
 
 def test_a_config_that_changed_is_not_the_same_run(tmp_path):

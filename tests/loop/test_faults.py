@@ -23,7 +23,7 @@ HANG = """
 import os, sys, time
 if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1] and os.path.exists({switch!r}):
     os.unlink({switch!r})
-    time.sleep(3600)
+    time.sleep(300)
 """
 
 

@@ -167,6 +167,11 @@ def _comparison(record: ComparisonRecord) -> _Summary:
         f"For better: e = {record.e_value:.3g}, p = {record.p_value:.2g}. "
         f"For worse: e = {record.e_worse:.3g}, p = {record.p_worse:.2g}.",
     ]
+    if record.fixed_pairs is not None and record.fixed_pairs > record.pairs:
+        remarks.append(
+            f"A test of fixed size, planned for a difference of {record.min_effect:.0%}, would "
+            f"have run {record.fixed_pairs} pairs, {record.fixed_pairs - record.pairs} more."
+        )
     if sum(one.pairs for one in record.per_task.values()) > record.pairs:
         remarks.append("All pairs were run, to look at each task by itself.")
     if record.note:

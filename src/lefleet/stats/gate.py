@@ -100,8 +100,6 @@ class Assessment(NamedTuple):
     p_worse: float
     interval: tuple[float, float]
     path: tuple[Look, ...]
-    ignored: int
-    """Pairs that came after the decision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +120,6 @@ class Gate:
     """Sum of the differences that count."""
     squares: float = 0.0
     path: tuple[Look, ...] = ()
-    ignored: int = 0
 
     @classmethod
     def start(cls, rule: GateRule) -> Self:
@@ -140,10 +137,10 @@ class Gate:
         return self.state != "undecided"
 
     def observe(self, pairs: Iterable[Pair]) -> "Gate":
-        """In the order that was fixed beforehand; pairs after the decision are only counted."""
+        """In the order that was fixed beforehand; pairs after the decision change nothing."""
         gate = self
         for pair in pairs:
-            gate = replace(gate, ignored=gate.ignored + 1) if gate.decided else _after(gate, pair)
+            gate = gate if gate.decided else _after(gate, pair)
         return gate
 
     def assessment(self) -> Assessment:
@@ -159,7 +156,6 @@ class Gate:
             p_worse=last.p_worse if last else 1.0,
             interval=last.interval if last else (-1.0, 1.0),
             path=self.path,
-            ignored=self.ignored,
         )
 
 
