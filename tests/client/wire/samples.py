@@ -31,6 +31,7 @@ def observation() -> wire.Observation:
         episode_start=True,
         noise_seed=2**64 - 1,
         history=(wire.Frame(vectors={"observation.state": wire.encode_tensor(STATE)}),),
+        probe=True,
     )
 
 
@@ -42,6 +43,7 @@ def chunk() -> wire.ActionChunk:
         episode_id=2,
         client_mono_ns=123456789,
         queue_wait_ms=1.5,
+        prepare_ms=4.5,
         inference_ms=20.25,
         batch_size=2,
         superseded=1,
@@ -108,6 +110,22 @@ def status() -> wire.Status:
         sessions=1,
         max_sessions=8,
         load=0.25,
+        clients=(
+            wire.SessionStatus(
+                client_id="arm 1",
+                session_id="x1",
+                robot_type="so101",
+                image_codec="raw",
+                age_s=60.0,
+                idle_s=0.5,
+                episode_id=2,
+                answered=100,
+                failed=1,
+                superseded=3,
+                queue_wait_ms=1.5,
+                inference_ms=20.25,
+            ),
+        ),
     )
 
 
@@ -116,6 +134,7 @@ MESSAGES = {
     "chunk": (wire.CHUNK, chunk()),
     "draining": (wire.EVENT, wire.Draining()),
     "request_failed": (wire.EVENT, wire.RequestFailed(seq_id=7, reason="NaN in state")),
+    "probed": (wire.EVENT, wire.Probed(seq_id=7, decode_ms=1.25)),
     "session_closed": (wire.EVENT, wire.SessionClosed(reason="idle")),
     "session_open": (wire.SESSION_REQUEST, session_open()),
     "session_close": (

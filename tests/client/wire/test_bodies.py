@@ -294,7 +294,7 @@ def test_no_field_could_hold_a_foreign_instant():
     """Durations and the echoed client clock are the only times on the wire."""
     names = {field.name for _, m in MESSAGES.values() for field in msgspec.structs.fields(m)}
     times = {name for name in names if name.endswith(("_ns", "_ms", "_s", "_at", "time", "stamp"))}
-    assert times == {"client_mono_ns", "queue_wait_ms", "inference_ms"}
+    assert times == {"client_mono_ns", "queue_wait_ms", "prepare_ms", "inference_ms", "decode_ms"}
 
 
 @pytest.mark.parametrize(("offer", "agreed"), [((1, 1), 1), ((1, 9), 1), ((0, 1), 1)])

@@ -45,7 +45,7 @@ from lefleet_client.wire.errors import (
     NoCommonVersion,
     WireError,
 )
-from lefleet_client.wire.event import Draining, Event, RequestFailed, SessionClosed
+from lefleet_client.wire.event import Draining, Event, Probed, RequestFailed, SessionClosed
 from lefleet_client.wire.header import Header, HeaderReader, MessageType
 from lefleet_client.wire.image import Image, decode_image, encode_image
 from lefleet_client.wire.keys import ClientKeys, ParsedKey, ServerKeys, ServiceKeys, parse_key, slug
@@ -63,7 +63,7 @@ from lefleet_client.wire.session import (
     SessionReply,
     SessionRequest,
 )
-from lefleet_client.wire.status import Status
+from lefleet_client.wire.status import SessionStatus, Status
 from lefleet_client.wire.tensor import Tensor, decode_tensor, encode_tensor
 from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION, agree
 
@@ -98,6 +98,7 @@ __all__ = [
     "NoCommonVersion",
     "Observation",
     "ParsedKey",
+    "Probed",
     "RequestFailed",
     "Reset",
     "ResetAck",
@@ -112,6 +113,7 @@ __all__ = [
     "SessionRejected",
     "SessionReply",
     "SessionRequest",
+    "SessionStatus",
     "Status",
     "Tensor",
     "WireError",

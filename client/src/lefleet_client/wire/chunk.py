@@ -14,6 +14,8 @@ class ActionChunk(Message, frozen=True, kw_only=True):
     """Actions as the policy made them and as the robot executes them, one row per step.
 
     `superseded` counts this client's requests that newer ones overwrote since its last answer.
+    A request waited `queue_wait_ms` in all; decoding and the policy's preprocessing took
+    `prepare_ms`, the policy and its postprocessing `inference_ms`.
     """
 
     chunk_model: Tensor
@@ -22,6 +24,7 @@ class ActionChunk(Message, frozen=True, kw_only=True):
     episode_id: U32
     client_mono_ns: I64
     queue_wait_ms: Duration = 0.0
+    prepare_ms: Duration = 0.0
     inference_ms: Duration = 0.0
     batch_size: Annotated[int, Meta(ge=1)] = 1
     superseded: Count = 0

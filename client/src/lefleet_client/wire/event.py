@@ -1,7 +1,7 @@
 """What a server says unasked, so that a robot learns it at once and not by a time-out."""
 
 from lefleet_client.wire.base import Message
-from lefleet_client.wire.limits import U64, Text
+from lefleet_client.wire.limits import U64, Duration, Text
 
 
 class Draining(Message, frozen=True, kw_only=True):
@@ -15,10 +15,17 @@ class RequestFailed(Message, frozen=True, kw_only=True):
     reason: Text
 
 
+class Probed(Message, frozen=True, kw_only=True):
+    """A probe arrived, and was decoded."""
+
+    seq_id: U64
+    decode_ms: Duration
+
+
 class SessionClosed(Message, frozen=True, kw_only=True):
     """There is no session: it ended, or there never was one."""
 
     reason: Text
 
 
-Event = Draining | RequestFailed | SessionClosed
+Event = Draining | Probed | RequestFailed | SessionClosed

@@ -37,6 +37,9 @@ class Observation(Message, frozen=True, kw_only=True):
 
     Prefixes have one row per action that is really left: they are never padded, because padding
     changes what a policy answers. `history` holds earlier frames at control spacing, oldest first.
+
+    A `probe` is decoded and answered with `Probed`, and no policy sees it: that is how a robot
+    finds out which image codec is the faster one.
     """
 
     vectors: Vectors = field(default_factory=dict)
@@ -48,6 +51,7 @@ class Observation(Message, frozen=True, kw_only=True):
     episode_start: bool = False
     noise_seed: U64 | None = None
     history: Annotated[tuple[Frame, ...], Meta(max_length=MAX_HISTORY)] = ()
+    probe: bool = False
 
     def __post_init__(self) -> None:
         _require_vectors(self.vectors)

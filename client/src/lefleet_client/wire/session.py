@@ -7,10 +7,11 @@ from msgspec import Meta, field
 from lefleet_client.wire.base import Message
 from lefleet_client.wire.contract import CameraShapes, Contract, Fps, VectorNames
 from lefleet_client.wire.event import SessionClosed
-from lefleet_client.wire.image import ImageCodec
 from lefleet_client.wire.limits import MAX_FEATURES, U32, Count, Load, Name, Names, Text
 from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION
 
+CodecChoice = Literal["auto", "jpeg", "raw"]
+"""auto: the robot probes both, and takes the faster one."""
 Warnings = Annotated[tuple[Text, ...], Meta(max_length=256)]
 Tags = Annotated[dict[Name, Text], Meta(max_length=MAX_FEATURES)]
 
@@ -36,7 +37,7 @@ class SessionOpen(Message, frozen=True, kw_only=True):
     task: Text = ""
     wants_rtc: bool = False
     pin_digest: Text = ""
-    image_codec: Literal["auto", "jpeg", "raw"] = "auto"
+    image_codec: CodecChoice = "auto"
     tags: Tags = field(default_factory=dict)
     oldest_schema: Count = OLDEST_VERSION
     newest_schema: Count = SCHEMA_VERSION
@@ -57,7 +58,7 @@ class SessionAck(Message, frozen=True, kw_only=True):
     supports_rtc: bool
     rtc_horizon: Count
     serving_mode: Name
-    image_codec: ImageCodec
+    image_codec: CodecChoice
     warmed_up: bool
     load: Load
     warnings: Warnings = ()
@@ -66,9 +67,9 @@ class SessionAck(Message, frozen=True, kw_only=True):
 class SessionRejected(Message, frozen=True, kw_only=True):
     """No session: which check failed, and why.
 
-    `check` is one of name, action_names, vectors, cameras, schema, digest, fps, task, capacity.
-    It is no closed list, so that an older robot can still read a newer server's reason. With
-    "capacity" another replica may have room.
+    `check` is one of name, action_names, vectors, cameras, schema, digest, fps, task, capacity,
+    draining. It is no closed list, so that an older robot can still read a newer server's reason.
+    With "capacity" and "draining" another replica may take the robot.
     """
 
     check: Name
