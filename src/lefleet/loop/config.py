@@ -3,10 +3,8 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import yaml
 
 from lefleet.errors import BadInput
 from lefleet.ledger import RunRow
@@ -14,6 +12,7 @@ from lefleet.loop.requests import count_tasks, demonstrations
 from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.border import as_bad_input
+from lefleet.records.config_file import merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
 
@@ -23,16 +22,8 @@ _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu)(:\d+)?")
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in `path` with `overrides` (`--a.b=c`) merged in before it is decoded."""
-    try:
-        raw = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"config: {path} cannot be read: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"config: {path} is not YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(raw, dict):
-        raise BadInput(f"config: {path} must hold fields and values.", "See configs/demo.yaml.")
-    for override in overrides:
-        _merge(raw, override)
+    raw = read_fields(path, "config", "configs/demo.yaml")
+    merge(raw, overrides)
     try:
         config = msgspec.convert(raw, RunConfig)
     except msgspec.ValidationError as error:
@@ -66,23 +57,6 @@ def stored_config(row: RunRow) -> RunConfig:
         problem = as_bad_input(error, f"run: the config of {row.id} is not one of this lefleet")
         remedy = "Use the lefleet that began it, or begin another run."
         raise BadInput(problem.problem, remedy) from error
-
-
-def _merge(raw: dict[str, Any], override: str) -> None:
-    key, equals, value = override.removeprefix("--").partition("=")
-    if not override.startswith("--") or not equals:
-        raise BadInput(f"{override}: not an override.", "Write it as --key=value.")
-    *path, last = key.split(".")
-    for name in path:
-        raw = raw.setdefault(name, {})
-        if not isinstance(raw, dict):
-            raise BadInput(
-                f"{key}: {name} has no fields.", f"Give all of it: --{name}=VALUE, as YAML."
-            )
-    try:
-        raw[last] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{key}: {value!r} is not a YAML value.") from error
 
 
 def check_workdir(workdir: Path) -> None:

@@ -2,7 +2,8 @@
 
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
 (`request.json`, `record.json`, `episodes.jsonl`). `border` is the one place where bytes become
-structs. Imports msgspec and `errors`, nothing else; every other folder may import it.
+structs, `config_file` where YAML becomes fields. Imports msgspec, yaml and `errors`, nothing else;
+every other folder may import it.
 """
 
 from lefleet.records.border import decode, encode, validated
