@@ -12,7 +12,7 @@ from lefleet.loop.requests import count_tasks, demonstrations
 from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.border import as_bad_input
-from lefleet.records.config_file import merge, read_fields
+from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
 
@@ -24,10 +24,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in `path` with `overrides` (`--a.b=c`) merged in before it is decoded."""
     raw = read_fields(path, "config", "configs/demo.yaml")
     merge(raw, overrides)
-    try:
-        config = msgspec.convert(raw, RunConfig)
-    except msgspec.ValidationError as error:
-        raise as_bad_input(error, str(path)) from error
+    config = converted(raw, RunConfig, str(path))
     _check(config)
     return _anchored(config)
 

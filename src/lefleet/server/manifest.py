@@ -1,0 +1,148 @@
+"""What to serve, and how: a YAML file, and `--a.b=c` on top of it."""
+
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from lefleet.errors import BadInput
+from lefleet.policy.settings import ContractSettings, ModelSettings, RtcSettings
+from lefleet.records.border import Strict
+from lefleet.records.config_file import converted, merge, read_fields
+from lefleet.server.names import model_label, service_label
+from lefleet_client.transport import BadSettings, ZenohSettings
+from lefleet_client.transport.settings import zenoh_config
+from lefleet_client.wire import BadKey, slug
+
+LISTEN = "tcp/127.0.0.1:7447"
+"""Where a server is found unless told otherwise: on its own machine only."""
+
+EXAMPLE = "configs/serve.yaml"
+
+Seconds = Annotated[float, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class SchedulerSettings(Strict, frozen=True, kw_only=True):
+    """Who is served next."""
+
+    type: Literal["round_robin"] = "round_robin"
+
+
+class CaptureSettings(Strict, frozen=True, kw_only=True):
+    """A ring of the last requests on disk."""
+
+    dir: Annotated[str, Meta(min_length=1)]
+    max: Annotated[int, Meta(ge=1)] = 1000
+
+
+class Manifest(Strict, frozen=True, kw_only=True):
+    """One process: one checkpoint for many robots. `load_manifest` leaves no name empty."""
+
+    model: ModelSettings
+    contract: ContractSettings | None = None
+    """What the columns mean, for a checkpoint that does not say so itself."""
+    trust_order: bool = False
+    """Serve a checkpoint whose columns nobody named; every robot is warned."""
+    default_task: str = ""
+    """Task of requests that name none."""
+    pin_task: bool = False
+    """Refuse robots with another task."""
+    model_name: str = ""
+    """In keys. Empty: the hub id, or the name of the checkpoint's folder."""
+    service_name: str = ""
+    """In keys, the same for all replicas. Empty: from the default task, or the model's name."""
+    server_name: str = ""
+    """In keys, different for each replica. Empty: made from machine and process."""
+    serving_mode: Literal["auto", "shared", "exclusive"] = "auto"
+    """auto: shared where that is proven to be safe. shared: do not start otherwise."""
+    max_sessions: Annotated[int, Meta(ge=1, le=4096)] = 16
+    warmup_inferences: Annotated[int, Meta(ge=1)] = 2
+    trained_fps: Annotated[float, Meta(gt=0)] | None = None
+    """None: that of the contract."""
+    strict_fps: bool = False
+    """Refuse robots with another control rate instead of warning them."""
+    rtc: RtcSettings | None = None
+    """Real-time chunking. None: as the checkpoint has it."""
+    scheduler: SchedulerSettings = SchedulerSettings()
+    session_idle_timeout_s: Seconds = 600.0
+    grace_s: Seconds = 5.0
+    """How long a robot that vanished may take to come back to its session."""
+    image_codec: Literal["auto", "jpeg", "raw"] = "auto"
+    """auto: each robot probes which one is faster."""
+    prepare_threads: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Threads that decode and preprocess while the policy infers."""
+    zenoh: ZenohSettings = ZenohSettings(mode="peer", listen=(LISTEN,))
+    http_host: str = "127.0.0.1"
+    http_port: Port = 0
+    """For health and metrics. 0: none."""
+    audit: str = "stdout"
+    """Where a line for each request goes: stdout, none, or a file's path, which has a / in it."""
+    capture: CaptureSettings | None = None
+
+
+def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:
+    """The manifest in `path`, or the defaults, with `overrides` (`--a.b=c`) merged in."""
+    raw = {} if path is None else read_fields(path, "manifest", EXAMPLE)
+    merge(raw, overrides)
+    if raw.get("model") is None:
+        raise BadInput(
+            "model.repo_or_path: no checkpoint is named.",
+            "Name a run, a --manifest FILE, or --model.repo_or_path=PATH_OR_HUB_ID.",
+        )
+    _serve_as_peer(raw)
+    manifest = converted(raw, Manifest, "manifest" if path is None else str(path))
+    _check(manifest)
+    return _named(manifest)
+
+
+def _serve_as_peer(raw: dict[str, Any]) -> None:
+    """Fill in where robots find this server: unlike a client, it waits for a router to appear."""
+    zenoh = raw.get("zenoh")
+    if isinstance(zenoh, dict):
+        zenoh.setdefault("mode", "peer")
+        if zenoh["mode"] == "peer" and not zenoh.get("connect"):
+            zenoh.setdefault("listen", [LISTEN])
+
+
+def _named(manifest: Manifest) -> Manifest:
+    model = manifest.model_name or model_label(manifest.model.repo_or_path)
+    service = manifest.service_name or service_label(manifest.default_task, model)
+    server = manifest.server_name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    names = {"model_name": model, "service_name": service, "server_name": server}
+    for field, name in names.items():
+        try:
+            slug(name, field)
+        except BadKey as error:
+            raise BadInput(f"{error}.", f"Give a {field} of letters and digits.") from None
+    return msgspec.structs.replace(manifest, **names)
+
+
+def _check(manifest: Manifest) -> None:
+    """What types alone cannot say."""
+    if not manifest.model.repo_or_path:
+        raise BadInput("model.repo_or_path: it is empty.", "Name a checkpoint's folder or hub id.")
+    if manifest.pin_task and not manifest.default_task:
+        raise BadInput("pin_task: there is no task to pin.", "Give default_task.")
+    if manifest.audit not in ("stdout", "none") and "/" not in manifest.audit:
+        raise BadInput(
+            f"audit: {manifest.audit!r} is neither stdout nor none nor a path.",
+            f"Write a file in this folder as ./{manifest.audit or 'audit.jsonl'}.",
+        )
+    if not manifest.http_host:
+        raise BadInput("http_host: it is empty.", "Use 127.0.0.1, or 0.0.0.0 for all networks.")
+    if not manifest.zenoh.connect and not manifest.zenoh.listen:
+        raise BadInput(
+            "zenoh.listen: nobody could reach this server.", f"Give it, such as [{LISTEN}]."
+        )
+    try:
+        zenoh_config(manifest.zenoh)
+    except BadSettings as error:
+        field = str(error).partition(":")[0]
+        where = "zenoh.extra" if field in manifest.zenoh.extra else "zenoh"
+        raise BadInput(f"{where}.{error}.") from None

@@ -1,0 +1,117 @@
+"""Numbers for Prometheus: how requests went, and what the server is doing now."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from lefleet.server.outcome import Outcome
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+class Watched(Protocol):
+    """What is read of a server at each scrape, on the thread of the one who scrapes."""
+
+    @property
+    def session_count(self) -> int: ...
+    @property
+    def max_sessions(self) -> int: ...
+    @property
+    def load(self) -> float: ...
+    @property
+    def is_ready(self) -> bool: ...
+    @property
+    def is_draining(self) -> bool: ...
+    @property
+    def dropped_headers(self) -> Mapping[str, int]:
+        """Messages whose header was bad, by reason."""
+
+    @property
+    def probes(self) -> int:
+        """Probes that were answered."""
+
+    @property
+    def unknown_clients(self) -> int:
+        """Observations of robots without a session."""
+
+
+class Metrics:
+    """Counts outcomes; with `watch`, also shows the state of a server. Has its own registry."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._queue_wait = self._histogram("queue_wait_seconds", "Wait of a request, in all.")
+        self._prepare = self._histogram("prepare_seconds", "Decoding and preprocessing.")
+        self._inference = self._histogram("inference_seconds", "The policy and postprocessing.")
+        self._batch = Histogram(
+            "lefleet_batch_size",
+            "Requests in one forward pass.",
+            buckets=_BATCHES,
+            registry=self._registry,
+        )
+        self._requests = Counter(
+            "lefleet_requests", "Requests by their end.", ["result"], registry=self._registry
+        )
+        for result in ("answered", "failed", "stale"):
+            self._requests.labels(result)
+        self._superseded = Counter(
+            "lefleet_superseded",
+            "Requests that newer ones of the same robot overwrote.",
+            registry=self._registry,
+        )
+
+    def watch(self, server: Watched) -> None:
+        """Show this server's state from now on."""
+        self._registry.register(_State(server))
+
+    def finished(self, outcome: Outcome) -> None:
+        self._requests.labels(outcome.result).inc()
+        self._superseded.inc(outcome.superseded)
+        if outcome.result == "answered":
+            self._queue_wait.observe(outcome.queue_wait_ms / 1000)
+            self._prepare.observe(outcome.prepare_ms / 1000)
+            self._inference.observe(outcome.inference_ms / 1000)
+            self._batch.observe(outcome.batch_size)
+
+    def exposition(self) -> bytes:
+        """All numbers, in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"lefleet_{name}", text, buckets=_SECONDS, registry=self._registry)
+
+
+class _State(Collector):
+    def __init__(self, server: Watched) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Metric]:
+        server = self._server
+        yield _gauge("sessions", "Robots with a session.", server.session_count)
+        yield _gauge("max_sessions", "Robots that may have one.", server.max_sessions)
+        yield _gauge("load", "Share of time that the policy is at work.", server.load)
+        yield _gauge("warmed_up", "1 when the server takes requests.", server.is_ready)
+        yield _gauge("draining", "1 when the server is about to go.", server.is_draining)
+        yield _counter("probes", "Probes of image codecs that were answered.", server.probes)
+        yield _counter(
+            "unknown_clients", "Observations of robots without a session.", server.unknown_clients
+        )
+        dropped = CounterMetricFamily(
+            "lefleet_dropped_headers", "Messages with a bad header.", labels=["reason"]
+        )
+        for reason, count in server.dropped_headers.items():
+            dropped.add_metric([reason], count)
+        yield dropped
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"lefleet_{name}", text, value=float(value))
+
+
+def _counter(name: str, text: str, value: int) -> CounterMetricFamily:
+    return CounterMetricFamily(f"lefleet_{name}", text, value=value)
