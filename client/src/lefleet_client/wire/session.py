@@ -44,7 +44,10 @@ class SessionOpen(Message, frozen=True, kw_only=True):
 
 
 class SessionAck(Message, frozen=True, kw_only=True):
-    """The session is open; `warnings` are for a person to read."""
+    """The session is open; `warnings` are for a person to read.
+
+    A policy that looks at `n_obs_steps` frames wants all but the present one as `history`.
+    """
 
     session_id: Name
     session_epoch: U32
@@ -55,6 +58,7 @@ class SessionAck(Message, frozen=True, kw_only=True):
     contract: Contract
     chunk_size: Count
     n_action_steps: Count
+    n_obs_steps: Count
     supports_rtc: bool
     rtc_horizon: Count
     serving_mode: Name

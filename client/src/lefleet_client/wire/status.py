@@ -40,6 +40,7 @@ class Status(Message, frozen=True, kw_only=True):
     contract: Contract
     chunk_size: Count
     n_action_steps: Count
+    n_obs_steps: Count
     supports_rtc: bool
     rtc_horizon: Count
     serving_mode: Name

@@ -1,0 +1,169 @@
+"""May this robot have a session? Every check of the contract, as one pure function."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lefleet_client import wire
+
+_FPS_TOLERANCE = 0.01
+_ASPECT_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a robot has to fit, as long as the server runs."""
+
+    model: str
+    revision: str
+    service: str
+    contract: wire.Contract
+    are_names_known: bool
+    """Whether the contract's names are real ones, or only numbers of columns."""
+    fps: float
+    strict_fps: bool
+    default_task: str
+    pin_task: bool
+    supports_rtc: bool
+    mode: str
+    mode_reason: str
+    max_sessions: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What else counts at the moment of asking."""
+
+    active: int
+    """Sessions of other clients."""
+    holder: str
+    """Full name of the client that has this client's place in the key tree; may be empty."""
+    load: float
+    is_draining: bool
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A session may be opened."""
+
+    schema_version: int
+    warnings: tuple[str, ...]
+
+
+def judge(
+    asked: wire.SessionOpen, terms: Terms, situation: Situation
+) -> Accepted | wire.SessionRejected:
+    """The first check that fails, or what to warn of."""
+    for check, reason in _objections(asked, terms, situation):
+        return wire.SessionRejected(check=check, reason=reason, load=situation.load)
+    version = wire.agree(asked.oldest_schema, asked.newest_schema)
+    return Accepted(version, (*terms.warnings, *_warnings(asked, terms)))
+
+
+def _objections(
+    asked: wire.SessionOpen, terms: Terms, situation: Situation
+) -> Iterator[tuple[str, str]]:
+    if situation.is_draining:
+        yield "draining", "the server is about to stop; another replica may take this robot"
+    try:
+        wire.agree(asked.oldest_schema, asked.newest_schema)
+    except wire.NoCommonVersion as error:
+        yield "schema", str(error)
+    yield from _name_objections(asked, terms, situation)
+    contract = terms.contract
+    if asked.pin_digest and asked.pin_digest != contract.digest:
+        yield (
+            "digest",
+            f"the robot pins checkpoint {asked.pin_digest[:12]}, "
+            f"this server has {contract.digest[:12]}",
+        )
+    if terms.are_names_known and asked.action_names != contract.action_names:
+        yield "action_names", _difference(asked.action_names, contract.action_names)
+    elif len(asked.action_names) != len(contract.action_names):
+        yield "action_names", _sizes(asked.action_names, contract.action_names)
+    yield from _vector_objections(asked, terms)
+    if missing := sorted(set(contract.cameras) - set(asked.cameras)):
+        yield "cameras", f"the policy also looks through {', '.join(missing)}"
+    if terms.strict_fps and not _is_close(asked.fps, terms.fps, _FPS_TOLERANCE):
+        yield (
+            "fps",
+            f"the robot runs at {asked.fps:g} fps, the policy was trained at {terms.fps:g}",
+        )
+    if terms.pin_task and asked.task != terms.default_task:
+        yield "task", f"this server only does {terms.default_task!r}, not {asked.task[:200]!r}"
+    if situation.active >= terms.max_sessions:
+        yield "capacity", _full(terms)
+
+
+def _name_objections(
+    asked: wire.SessionOpen, terms: Terms, situation: Situation
+) -> Iterator[tuple[str, str]]:
+    """Two names may share a place in the key tree: only the full ones tell them apart."""
+    for field in ("model", "revision", "service"):
+        if (theirs := getattr(asked, field)) != (ours := getattr(terms, field)):
+            yield "name", f"{field}: the robot asks for {theirs!r}, this server is {ours!r}"
+    if situation.holder not in ("", asked.client_id):
+        yield (
+            "name",
+            f"client_id: {asked.client_id!r} and {situation.holder!r}, which has a session, are "
+            "one name in the key tree; choose another one",
+        )
+
+
+def _vector_objections(asked: wire.SessionOpen, terms: Terms) -> Iterator[tuple[str, str]]:
+    ours = terms.contract.vectors
+    if missing := sorted(set(ours) - set(asked.vectors)):
+        yield "vectors", f"the policy also needs {', '.join(missing)}"
+    if unknown := sorted(set(asked.vectors) - set(ours)):
+        yield "vectors", f"the policy takes no {', '.join(unknown)}"
+    for key, names in ours.items():
+        if terms.are_names_known and asked.vectors[key] != names:
+            yield "vectors", f"{key}: {_difference(asked.vectors[key], names)}"
+        elif len(asked.vectors[key]) != len(names):
+            yield "vectors", f"{key}: {_sizes(asked.vectors[key], names)}"
+
+
+def _full(terms: Terms) -> str:
+    if terms.mode == "exclusive":
+        return f"the one session of this server is taken: {terms.mode_reason}"
+    return f"all {terms.max_sessions} sessions are taken"
+
+
+def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
+    contract = terms.contract
+    for key, (height, width, _) in contract.cameras.items():
+        theirs = asked.cameras[key]
+        if not _is_close(theirs[1] / theirs[0], width / height, _ASPECT_TOLERANCE):
+            yield (
+                f"{key}: {theirs[1]} x {theirs[0]} has another aspect ratio than the "
+                f"{width} x {height} of training"
+            )
+    if unused := sorted(set(asked.cameras) - set(contract.cameras)):
+        yield f"cameras: the policy does not look through {', '.join(unused)}"
+    if not _is_close(asked.fps, terms.fps, _FPS_TOLERANCE):
+        yield f"fps: the robot runs at {asked.fps:g}, the policy was trained at {terms.fps:g}"
+    if contract.robot_type and asked.robot_type and asked.robot_type != contract.robot_type:
+        yield f"robot_type: {asked.robot_type}, the policy was trained on {contract.robot_type}"
+    if asked.wants_rtc and not terms.supports_rtc:
+        yield (
+            f"rtc: a policy of type {contract.policy_type} cannot do it; chunks replace each other"
+        )
+
+
+def _difference(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
+    """Where two lists of names first differ."""
+    if len(theirs) != len(ours):
+        return _sizes(theirs, ours)
+    column = next(at for at, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b)
+    return (
+        f"column {column} is {theirs[column]!r} on the robot and {ours[column]!r} in the policy's "
+        "contract; names must be equal and in the same order"
+    )
+
+
+def _sizes(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
+    return f"{len(theirs)} columns on the robot, {len(ours)} in the policy's contract"
+
+
+def _is_close(a: float, b: float, tolerance: float) -> bool:
+    return abs(a - b) <= tolerance * abs(b)

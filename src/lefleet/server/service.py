@@ -1,0 +1,189 @@
+"""A policy server, from its start to its drain."""
+
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from lefleet.policy.served import ServedPolicy
+from lefleet.server.board import Board
+from lefleet.server.capture import CaptureRing
+from lefleet.server.handshake import Terms
+from lefleet.server.janitor import Janitor
+from lefleet.server.manifest import Manifest
+from lefleet.server.outcome import Observer
+from lefleet.server.scheduler import RoundRobin
+from lefleet.server.sessions import Sessions
+from lefleet.server.wiring import Wiring
+from lefleet.server.workers import Workers
+from lefleet_client import wire
+from lefleet_client.transport import Transport
+
+_LOG = logging.getLogger(__name__)
+DRAIN_TIMEOUT_S = 30.0
+
+
+class PolicyService:
+    """Serves one warmed-up policy on one transport; the transport stays its caller's.
+
+    Its threads are those of `workers` and `janitor`. Whoever made it starts, drains and closes it.
+    """
+
+    def __init__(
+        self,
+        policy: ServedPolicy,
+        manifest: Manifest,
+        transport: Transport,
+        observers: Sequence[Observer] = (),
+        capture: CaptureRing | None = None,
+    ) -> None:
+        self._policy = policy
+        self._terms = _terms(policy, manifest)
+        self._server = manifest.server_name
+        self._is_ready = False
+        keys = wire.ServiceKeys(
+            self._terms.model, self._terms.revision, self._terms.service
+        ).server(self._server)
+        self._board = Board(RoundRobin(), ahead=manifest.prepare_threads + 1)
+        self._workers = Workers(
+            self._board,
+            policy,
+            default_task=manifest.default_task,
+            prepare_threads=manifest.prepare_threads,
+            observers=observers,
+            capture=capture,
+        )
+        self._sessions = Sessions(
+            transport,
+            keys,
+            policy,
+            self._terms,
+            self._board,
+            image_codec=manifest.image_codec,
+            load=lambda: self._workers.load,
+        )
+        self._wiring = Wiring(
+            transport, keys, self._sessions, self._board, status=self.status, seen=self._seen
+        )
+        self._janitor = Janitor(
+            transport,
+            keys,
+            self._sessions,
+            self._wiring.strangers,
+            grace_s=manifest.grace_s,
+            idle_timeout_s=manifest.session_idle_timeout_s,
+        )
+
+    def start(self) -> None:
+        self._workers.start()
+        self._janitor.start()
+        self._wiring.declare()
+        self._is_ready = True
+        _LOG.info("event=ready service=%s server=%s", self._terms.service, self._server)
+
+    def drain(self, timeout_s: float = DRAIN_TIMEOUT_S) -> None:
+        """Answer what has arrived, take nothing new, close all sessions."""
+        _LOG.info("event=draining sessions=%d", len(self._sessions))
+        self._sessions.refuse_new()
+        for session in self._sessions.snapshot().values():
+            session.send(wire.Draining())
+        self._wiring.withdraw()
+        if not self._board.wait_idle(timeout_s):
+            _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)
+        self._wiring.undeclare()
+        self._sessions.close_all("the server stopped")
+        _LOG.info("event=drained")
+
+    def close(self) -> None:
+        """Stop at once, or after `drain`."""
+        self._sessions.refuse_new()
+        self._board.close()
+        self._wiring.undeclare()
+        self._janitor.stop()
+        self._sessions.close_all("the server stopped")
+        self._workers.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready and not self.is_draining
+
+    @property
+    def is_draining(self) -> bool:
+        return self._sessions.is_draining
+
+    @property
+    def load(self) -> float:
+        return self._workers.load
+
+    @property
+    def session_count(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Messages that nothing was done with, by reason."""
+        return self._wiring.dropped
+
+    @property
+    def probes(self) -> dict[str, int]:
+        """Answered probes by image codec."""
+        return dict(self._workers.probes)
+
+    def status(self) -> wire.Status:
+        policy, terms = self._policy, self._terms
+        sessions = self._sessions.snapshot().values()
+        return wire.Status(
+            model=terms.model,
+            revision=terms.revision,
+            service=terms.service,
+            server=self._server,
+            digest=policy.digest,
+            contract=policy.contract,
+            chunk_size=policy.chunk_size,
+            n_action_steps=policy.n_action_steps,
+            n_obs_steps=policy.n_obs_steps,
+            supports_rtc=policy.supports_rtc,
+            rtc_horizon=policy.rtc_horizon,
+            serving_mode=policy.mode,
+            warmed_up=True,
+            draining=self.is_draining,
+            sessions=len(sessions),
+            max_sessions=terms.max_sessions,
+            load=self.load,
+            clients=tuple(session.status() for session in sessions),
+        )
+
+    def _seen(self, place: str, is_alive: bool) -> None:
+        self._janitor.seen(place, is_alive)
+
+
+def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
+    exclusive = policy.mode == "exclusive"
+    return Terms(
+        model=manifest.model_name,
+        revision=manifest.model.revision,
+        service=manifest.service_name,
+        contract=policy.contract,
+        are_names_known=policy.are_names_known,
+        fps=manifest.trained_fps or policy.contract.fps,
+        strict_fps=manifest.strict_fps,
+        default_task=manifest.default_task,
+        pin_task=manifest.pin_task,
+        supports_rtc=policy.supports_rtc,
+        mode=policy.mode,
+        mode_reason=policy.mode_reason,
+        max_sessions=1 if exclusive else manifest.max_sessions,
+        warnings=policy.warnings,
+    )

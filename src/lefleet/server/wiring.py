@@ -1,0 +1,135 @@
+"""Keys and callbacks: the network's side of a server."""
+
+import logging
+import queue
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lefleet.server.board import Board, Mail
+from lefleet.server.sessions import Sessions
+from lefleet_client import wire
+from lefleet_client.transport import Declared, Question, Sample, Transport
+
+_LOG = logging.getLogger(__name__)
+
+STRANGERS = 256
+"""So many observations without a session are remembered at most, to be answered."""
+
+
+class Stranger(NamedTuple):
+    """Somebody who sends observations without a session."""
+
+    place: str
+    header: wire.Header
+
+
+class Wiring:
+    """Declares what a server says and hears, and takes it back.
+
+    Callbacks run on the transport's threads and only deposit. Questions are answered at once; a
+    handshake copies a pipeline, which takes milliseconds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        keys: wire.ServerKeys,
+        sessions: Sessions,
+        board: Board,
+        *,
+        status: Callable[[], wire.Status],
+        seen: Callable[[str, bool], None],
+    ) -> None:
+        self._transport = transport
+        self._keys = keys
+        self._sessions = sessions
+        self._board = board
+        self._status = status
+        self._seen = seen
+        self._headers = wire.HeaderReader()
+        self._dropped = Counter[str]()
+        self._declared: list[Declared] = []
+        self.strangers: queue.Queue[Stranger] = queue.Queue(STRANGERS)
+
+    def declare(self) -> None:
+        """Be there for robots; the token comes last, when everything behind it works."""
+        every = self._keys.any_client
+        transport = self._transport
+        self._subscription = transport.subscribe(every.obs, self._deposit)
+        self._declared = [
+            self._subscription,
+            transport.watch(every.alive, self._presence),
+            transport.serve(every.reset, self._reset),
+            transport.serve(self._keys.session, self._session),
+            transport.serve(self._keys.status, lambda _: wire.STATUS.encode(self._status())),
+        ]
+        self._token = transport.announce(self._keys.alive)
+
+    def withdraw(self) -> None:
+        """Not be found by new robots, and hear no further observations."""
+        self._token.close()
+        self._subscription.close()
+
+    def undeclare(self) -> None:
+        for one in self._declared:
+            one.close()
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Messages that nothing was done with, by reason."""
+        return {**self._headers.dropped, **self._dropped}
+
+    def _deposit(self, sample: Sample) -> None:
+        header = self._headers.read(sample.attachment)
+        if header is None:
+            return
+        if header.message_type is not wire.MessageType.OBSERVATION:
+            self._dropped["not_an_observation"] += 1
+            return
+        place = wire.parse_key(sample.key).client
+        session = self._sessions.find(place)
+        if session is None or session.epoch != header.session_epoch:
+            self._dropped["no_session"] += 1
+            self._remember(Stranger(place, header))
+            return
+        if len(sample.payload) > wire.OBSERVATION.max_bytes:
+            self._dropped["too_large"] += 1
+            return
+        mail = Mail(header, sample.payload)
+        session.seen_s = mail.arrived_s
+        self._board.deposit(session, mail)
+
+    def _remember(self, stranger: Stranger) -> None:
+        try:
+            self.strangers.put_nowait(stranger)
+        except queue.Full:
+            self._dropped["strangers"] += 1
+
+    def _presence(self, key: str, is_alive: bool) -> None:
+        self._seen(wire.parse_key(key).client, is_alive)
+
+    def _session(self, question: Question) -> bytes:
+        request = wire.SESSION_REQUEST.decode(question.payload)
+        if isinstance(request, wire.SessionOpen):
+            return wire.SESSION_REPLY.encode(self._sessions.open(request))
+        place = wire.slug(request.client_id, "client_id")
+        is_closed = self._sessions.close(place, request.session_id, "the robot closed it")
+        reply: wire.SessionReply = (
+            wire.SessionCloseAck(session_id=request.session_id)
+            if is_closed
+            else wire.SessionClosed(reason="there is no such session")
+        )
+        return wire.SESSION_REPLY.encode(reply)
+
+    def _reset(self, question: Question) -> bytes:
+        reset = wire.RESET.decode(question.payload)
+        session = self._sessions.find(wire.parse_key(question.key).client)
+        if session is None or session.id != reset.session_id:
+            return wire.RESET_REPLY.encode(
+                wire.SessionClosed(reason="there is no such session")
+            )
+        session.enter(reset.episode_id)
+        return wire.RESET_REPLY.encode(
+            wire.ResetAck(session_id=session.id, episode_id=session.episode_id)
+        )

@@ -1,0 +1,126 @@
+"""Every row of the contract's table: what is refused, and what is only warned of."""
+
+from dataclasses import replace
+
+import pytest
+
+from lefleet.server.handshake import Accepted, judge
+from lefleet_client import wire
+from tests.server.samples import QUIET, TERMS, session_open
+
+STATE = "observation.state"
+
+
+def refused(asked, terms=TERMS, situation=QUIET) -> wire.SessionRejected:
+    verdict = judge(asked, terms, situation)
+    assert isinstance(verdict, wire.SessionRejected)
+    return verdict
+
+
+def warnings(asked, terms=TERMS) -> str:
+    verdict = judge(asked, terms, QUIET)
+    assert isinstance(verdict, Accepted)
+    return "\n".join(verdict.warnings)
+
+
+def test_a_robot_that_fits_is_accepted_without_a_warning():
+    assert judge(session_open(), TERMS, QUIET) == Accepted(schema_version=1, warnings=())
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "words"),
+    [
+        ({"action_names": ("gripper.pos", "shoulder.pos")}, "action_names", "column 0"),
+        ({"action_names": ("shoulder.pos",)}, "action_names", "1 columns on the robot, 2"),
+        (
+            {"vectors": {STATE: ("shoulder.pos", "wrist.pos", "gripper.pos")}},
+            "vectors",
+            "column 1 is 'wrist.pos' on the robot and 'gripper.pos'",
+        ),
+        ({"vectors": {STATE: ("shoulder.pos",)}}, "vectors", "1 columns on the robot, 3"),
+        ({"vectors": {}}, "vectors", "also needs observation.state"),
+        (
+            {"vectors": {**TERMS.contract.vectors, "observation.force": ("x",)}},
+            "vectors",
+            "takes no observation.force",
+        ),
+        ({"cameras": {"observation.images.side": (480, 640, 3)}}, "cameras", "images.top"),
+        ({"oldest_schema": 7, "newest_schema": 9}, "schema", "versions 7 to 9"),
+        ({"pin_digest": "d2"}, "digest", "pins checkpoint d2, this server has d1"),
+        ({"model": "lerobot-act"}, "name", "model: the robot asks for 'lerobot-act'"),
+        ({"revision": "v2"}, "name", "revision"),
+        ({"service": "wipe"}, "name", "service"),
+    ],
+)
+def test_a_robot_that_does_not_fit_is_told_why(changes, check, words):
+    verdict = refused(session_open(**changes))
+    assert (verdict.check, verdict.load) == (check, 0.25)
+    assert words in verdict.reason
+
+
+def test_another_rate_is_warned_of_and_refused_only_where_that_was_asked_for():
+    assert "fps: the robot runs at 20" in warnings(session_open(fps=20.0))
+    assert refused(session_open(fps=20.0), replace(TERMS, strict_fps=True)).check == "fps"
+    assert warnings(session_open(fps=30.05)) == ""
+
+
+def test_another_task_is_refused_only_where_it_is_pinned():
+    asked = session_open(task="wipe the table")
+    assert warnings(asked) == ""
+    assert refused(asked, replace(TERMS, pin_task=True)).check == "task"
+    pinned = session_open(task="fold the shirt")
+    assert isinstance(judge(pinned, replace(TERMS, pin_task=True), QUIET), Accepted)
+
+
+def test_another_resolution_is_fine_but_another_shape_is_warned_of():
+    def camera(height, width):
+        return session_open(cameras={"observation.images.top": (height, width, 3)})
+
+    assert warnings(camera(240, 320)) == ""
+    assert "640 x 360 has another aspect ratio than the 640 x 480" in warnings(camera(360, 640))
+
+
+def test_a_camera_too_many_and_another_robot_are_warned_of():
+    cameras = {**TERMS.contract.cameras, "observation.images.side": (480, 640, 3)}
+    told = warnings(session_open(cameras=cameras, robot_type="so100"))
+    assert "does not look through observation.images.side" in told
+    assert "so100, the policy was trained on so101" in told
+
+
+def test_rtc_that_the_policy_cannot_do_is_warned_of():
+    assert "rtc:" in warnings(session_open(wants_rtc=True))
+    assert warnings(session_open(wants_rtc=True), replace(TERMS, supports_rtc=True)) == ""
+
+
+def test_a_full_server_names_its_limit_and_its_load():
+    verdict = refused(session_open(), situation=replace(QUIET, active=2))
+    assert (verdict.check, verdict.load) == ("capacity", 0.25)
+    assert "all 2 sessions" in verdict.reason
+
+
+def test_a_handshake_again_does_not_count_against_capacity():
+    again = replace(QUIET, active=1, holder="arm 1")
+    assert isinstance(judge(session_open(), TERMS, again), Accepted)
+
+
+def test_an_exclusive_policy_says_why_it_takes_one_robot_only():
+    terms = replace(TERMS, mode="exclusive", mode_reason="it keeps a queue", max_sessions=1)
+    assert "it keeps a queue" in refused(session_open(), terms, replace(QUIET, active=1)).reason
+
+
+def test_two_clients_that_share_a_place_in_the_key_tree_are_told_apart():
+    verdict = refused(session_open(client_id="arm/1"), situation=replace(QUIET, holder="arm 1"))
+    assert verdict.check == "name"
+    assert "choose another" in verdict.reason
+
+
+def test_a_draining_server_takes_nobody():
+    assert refused(session_open(), situation=replace(QUIET, is_draining=True)).check == "draining"
+
+
+def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated():
+    terms = replace(TERMS, are_names_known=False, warnings=("nobody named the columns",))
+    renamed = session_open(action_names=("a", "b"), vectors={STATE: ("x", "y", "z")})
+    assert warnings(renamed, terms) == "nobody named the columns"
+    assert refused(session_open(action_names=("a",)), terms).check == "action_names"
+    assert refused(session_open(vectors={STATE: ("x",)}), terms).check == "vectors"
