@@ -1,0 +1,25 @@
+"""An outcome to change a field of."""
+
+from dataclasses import replace
+
+from lefleet.server.outcome import Outcome
+
+ANSWERED = Outcome(
+    session_id="s1",
+    client_id="arm 1",
+    session_epoch=2,
+    episode_id=3,
+    seq_id=4,
+    seed=5,
+    result="answered",
+    reason="",
+    queue_wait_ms=20.0,
+    prepare_ms=3.0,
+    inference_ms=40.0,
+    batch_size=1,
+    superseded=2,
+)
+
+
+def outcome(**changes: object) -> Outcome:
+    return replace(ANSWERED, **changes)
