@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from lefleet.errors import BadInput
-from lefleet.policy.settings import ContractSettings, ModelSettings, RtcSettings
+from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict, as_bad_input
 from lefleet.server.background import Background
 
@@ -27,7 +27,7 @@ class CapturedModel(Strict, frozen=True, kw_only=True):
     """What computed the answer: enough to load it again."""
 
     settings: ModelSettings
-    contract: ContractSettings | None
+    contract: ContractOverride | None
     trust_order: bool
     default_task: str
     rtc: RtcSettings | None

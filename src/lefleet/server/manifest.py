@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from lefleet.errors import BadInput
-from lefleet.policy.settings import ContractSettings, ModelSettings, RtcSettings
+from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.server.names import model_label, service_label
@@ -45,7 +45,7 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """One process: one checkpoint for many robots. `load_manifest` leaves no name empty."""
 
     model: ModelSettings
-    contract: ContractSettings | None = None
+    contract: ContractOverride | None = None
     """What the columns mean, for a checkpoint that does not say so itself."""
     trust_order: bool = False
     """Serve a checkpoint whose columns nobody named; every robot is warned."""
@@ -59,7 +59,7 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """In keys, the same for all replicas. Empty: from the default task, or the model's name."""
     server_name: str = ""
     """In keys, different for each replica. Empty: made from machine and process."""
-    serving_mode: Literal["auto", "shared", "exclusive"] = "auto"
+    serving_mode: ServingMode = "auto"
     """auto: shared where that is proven to be safe. shared: do not start otherwise."""
     max_sessions: Annotated[int, Meta(ge=1, le=4096)] = 16
     warmup_inferences: Annotated[int, Meta(ge=1)] = 2
@@ -136,13 +136,13 @@ def _check(manifest: Manifest) -> None:
         )
     if not manifest.http_host:
         raise BadInput("http_host: it is empty.", "Use 127.0.0.1, or 0.0.0.0 for all networks.")
-    if not manifest.zenoh.connect and not manifest.zenoh.listen:
-        raise BadInput(
-            "zenoh.listen: nobody could reach this server.", f"Give it, such as [{LISTEN}]."
-        )
     try:
         zenoh_config(manifest.zenoh)
     except BadSettings as error:
         field = str(error).partition(":")[0]
         where = "zenoh.extra" if field in manifest.zenoh.extra else "zenoh"
         raise BadInput(f"{where}.{error}.") from None
+    if not manifest.zenoh.connect and not manifest.zenoh.listen:
+        raise BadInput(
+            "zenoh.listen: nobody could reach this server.", f"Give it, such as [{LISTEN}]."
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 from lefleet_client.wire import BadKey, slug
 
 _LONGEST = 80
-_LAYOUT = re.compile(r"pretrained_model|checkpoints|last|train|\d+")
+_LAYOUT = re.compile(r"pretrained_model|checkpoints|last|train|cycle_\d+|\d+")
 """Folders that are called the same in every training."""
 
 

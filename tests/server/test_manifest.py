@@ -1,0 +1,140 @@
+"""What to serve, and how: the file, overrides, names, and what is wrong with them."""
+
+import msgspec
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
+from lefleet.server.manifest import LISTEN, CaptureSettings, Manifest, load_manifest
+from lefleet.server.names import model_label, service_label
+from lefleet_client.transport import ZenohSettings
+
+MODEL = "--model.repo_or_path=user/policy"
+
+
+def test_the_model_is_all_that_must_be_given():
+    manifest = load_manifest(None, [MODEL])
+    assert manifest.model == ModelSettings(repo_or_path="user/policy")
+    assert manifest.zenoh == ZenohSettings(mode="peer", listen=(LISTEN,))
+    assert (manifest.http_host, manifest.http_port, manifest.capture) == ("127.0.0.1", 0, None)
+
+
+def test_a_file_is_read_and_overrides_go_on_top(tmp_path):
+    path = tmp_path / "serve.yaml"
+    path.write_text("model: {repo_or_path: a/b, device: cuda}\nmax_sessions: 4\ncapture:\n")
+    manifest = load_manifest(path, ["--model.device=cpu", "--capture.dir=ring"])
+    assert manifest.model == ModelSettings(repo_or_path="a/b", device="cpu")
+    assert manifest.max_sessions == 4
+    assert manifest.capture == CaptureSettings(dir="ring")
+
+
+def test_the_example_in_the_repository_says_every_field_and_its_default(pytestconfig):
+    manifest = load_manifest(pytestconfig.rootpath / "configs" / "serve.yaml")
+    default = load_manifest(None, [f"--model.repo_or_path={manifest.model.repo_or_path}"])
+    for field in msgspec.structs.fields(Manifest):
+        if field.name not in ("server_name", "capture", "contract", "rtc"):
+            assert getattr(manifest, field.name) == getattr(default, field.name), field.name
+    text = (pytestconfig.rootpath / "configs" / "serve.yaml").read_text()
+    for kind in (Manifest, ModelSettings, ContractOverride, RtcSettings, CaptureSettings):
+        for field in msgspec.structs.fields(kind):
+            assert f"{field.name}:" in text, field.name
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("--serving_mode=both", "serving_mode: Invalid enum value 'both'. Use auto, exclusive or"),
+        ("--image_codec=png", "image_codec: Invalid enum value 'png'. Use auto, jpeg or raw."),
+        ("--scheduler.type=fifo", "scheduler.type: Invalid enum value 'fifo'. Use round_robin."),
+        ("--model.dtype=int8", "Use auto, bfloat16, float16 or float32."),
+        ("--rtc.prefix_attention_schedule=exp", "Use EXP, LINEAR, ONES or ZEROS."),
+        ("--model.devise=cpu", "unknown field `devise`. There are repo_or_path, revision, dtype,"),
+        ("--max_session=2", "unknown field `max_session`. There are model, contract,"),
+        ("--max_sessions=0", "max_sessions: Expected `int` >= 1"),
+        ("--http_port=70000", "http_port: Expected `int` <= 65535"),
+        ("--trained_fps=0", "trained_fps: Expected `float` > 0"),
+        ("--capture.max=5", "capture: Object missing required field `dir`"),
+        ("--pin_task=true", "pin_task: there is no task"),
+        ("--audit=stdot", "audit: 'stdot' is neither stdout nor none nor a path. Write"),
+        ("--http_host=", "http_host: "),
+        ("--zenoh.listen=[]", "zenoh.listen: nobody could reach this server"),
+        ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),
+        ("--zenoh.mode=client", "zenoh.connect: a client needs at least one"),
+        ("--zenoh.mode=router", "zenoh.mode: Invalid enum value 'router'. Use client or peer."),
+        ("--zenoh.tls={ca: no.pem, cert: c, key: k}", "zenoh.listen: 'tcp/"),
+        ("--zenoh.extra={no/such: 1}", "zenoh.extra.no/such: Zenoh does not take 1"),
+        ("--model_name=///", "model_name: "),
+        ("--service_name=status", "service_name: 'status' is a reserved word"),
+        ("--server_name='***'", "server_name: "),
+        ("--model.repo_or_path=", "model.repo_or_path: "),
+    ],
+)
+def test_a_mistake_names_the_field_and_what_is_allowed(override, words):
+    with pytest.raises(BadInput) as caught:
+        load_manifest(None, [MODEL, override])
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_checkpoint_the_ways_to_name_one_are_said():
+    with pytest.raises(BadInput, match=r"--model\.repo_or_path="):
+        load_manifest(None, [])
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"manifest: .*none\.yaml cannot be read"):
+        load_manifest(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("override", "mode", "listen"),
+    [
+        ("--zenoh.listen=['tcp/0.0.0.0:7000']", "peer", ("tcp/0.0.0.0:7000",)),
+        ("--zenoh.connect=['tcp/10.0.0.5:7447']", "peer", ()),
+        ("--zenoh={mode: client, connect: ['tcp/10.0.0.5:7447']}", "client", ()),
+        ("--zenoh.shared_memory=false", "peer", (LISTEN,)),
+    ],
+)
+def test_a_server_is_a_peer_that_listens_unless_it_is_told_whom_to_join(override, mode, listen):
+    zenoh = load_manifest(None, [MODEL, override]).zenoh
+    assert (zenoh.mode, zenoh.listen) == (mode, listen)
+
+
+def test_names_that_are_not_given_are_made():
+    manifest = load_manifest(None, [MODEL])
+    assert (manifest.model_name, manifest.service_name) == ("user/policy", "user/policy")
+    manifest = load_manifest(None, [MODEL, "--default_task=Fold the shirt."])
+    assert manifest.service_name == "Fold-the-shirt"
+
+
+def test_names_that_are_given_are_kept():
+    given = ["--model_name=m", "--service_name=fold", "--server_name=left"]
+    manifest = load_manifest(None, [MODEL, *given])
+    assert (manifest.model_name, manifest.service_name, manifest.server_name) == (
+        "m",
+        "fold",
+        "left",
+    )
+
+
+def test_replicas_on_one_machine_have_different_names():
+    assert load_manifest(None, [MODEL]).server_name != load_manifest(None, [MODEL]).server_name
+
+
+@pytest.mark.parametrize(
+    ("folder", "label"),
+    [
+        ("mine", "mine"),
+        ("mine/checkpoints/000600/pretrained_model", "mine"),
+        ("demo/cycle_2/train/checkpoints/last/pretrained_model", "demo"),
+    ],
+)
+def test_a_folder_is_called_by_the_part_that_tells_it_from_others(tmp_path, folder, label):
+    (tmp_path / folder).mkdir(parents=True)
+    assert model_label(str(tmp_path / folder)) == label
+
+
+def test_a_task_that_no_key_can_hold_is_called_by_its_model():
+    assert service_label("折衣服", "m") == "m"
+    assert service_label("", "m") == "m"
+    assert len(service_label("fold " * 100, "m")) <= 80
