@@ -1,8 +1,12 @@
-"""An outcome to change a field of."""
+"""An outcome and a status to change a field of."""
 
 from dataclasses import replace
 
+import msgspec
+
 from lefleet.server.outcome import Outcome
+from lefleet_client.wire import Status
+from tests.client.wire import samples
 
 ANSWERED = Outcome(
     session_id="s1",
@@ -23,3 +27,7 @@ ANSWERED = Outcome(
 
 def outcome(**changes: object) -> Outcome:
     return replace(ANSWERED, **changes)
+
+
+def status(**changes: object) -> Status:
+    return msgspec.structs.replace(samples.status(), **changes)

@@ -6,19 +6,19 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lefleet.server.metrics import Metrics
-from tests.server.outcomes import ANSWERED, outcome
+from lefleet_client.wire import Status
+from tests.server.outcomes import ANSWERED, outcome, status
 
 
 @dataclass
 class Server:
-    session_count: int = 3
-    max_sessions: int = 16
-    load: float = 0.5
     is_ready: bool = True
-    is_draining: bool = False
-    dropped_headers: dict = field(default_factory=lambda: {"length": 2, "version": 1})
-    probes: int = 7
-    unknown_clients: int = 9
+    dropped: dict = field(default_factory=lambda: {"length": 2, "no_session": 9})
+    probes: dict = field(default_factory=lambda: {"jpeg": 7})
+    state: dict = field(default_factory=lambda: {"sessions": 3, "load": 0.5, "draining": False})
+
+    def status(self) -> Status:
+        return status(max_sessions=16, warmed_up=True, **self.state)
 
 
 def samples(metrics: Metrics) -> dict:
@@ -63,17 +63,18 @@ def test_every_result_is_there_before_the_first_request():
 def test_the_state_of_a_server_is_read_at_each_scrape():
     metrics, server = Metrics(), Server()
     assert ("lefleet_sessions",) not in samples(metrics)
-    metrics.watch(server)
+    metrics.watch(server, {"audit": lambda: 4})
     seen = samples(metrics)
-    names = ("sessions", "max_sessions", "load", "warmed_up", "draining")
-    assert [seen[(f"lefleet_{name}",)] for name in names] == [3, 16, 0.5, 1, 0]
-    assert seen[("lefleet_probes_total",)] == 7
-    assert seen[("lefleet_unknown_clients_total",)] == 9
-    assert seen["lefleet_dropped_headers_total", "length"] == 2
-    assert seen["lefleet_dropped_headers_total", "version"] == 1
-    server.is_draining, server.session_count = True, 2
+    names = ("sessions", "max_sessions", "load", "warmed_up", "ready", "draining")
+    assert [seen[(f"lefleet_{name}",)] for name in names] == [3, 16, 0.5, 1, 1, 0]
+    assert seen["lefleet_probes_total", "jpeg"] == 7
+    assert seen["lefleet_dropped_total", "length"] == 2
+    assert seen["lefleet_dropped_total", "no_session"] == 9
+    assert seen["lefleet_skipped_total", "audit"] == 4
+    server.state |= {"draining": True, "sessions": 2}
+    server.is_ready = False
     seen = samples(metrics)
-    assert (seen[("lefleet_draining",)], seen[("lefleet_sessions",)]) == (1, 2)
+    assert [seen[(f"lefleet_{name}",)] for name in ("draining", "sessions", "ready")] == [1, 2, 0]
 
 
 def test_two_servers_in_one_process_do_not_share_numbers():

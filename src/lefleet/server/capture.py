@@ -15,6 +15,7 @@ from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict, as_bad_input
 from lefleet.server.background import Background
+from lefleet.server.manifest import Manifest
 
 _ROOM = 16
 """Captures that wait to be written; each holds an observation, which may be megabytes."""
@@ -24,33 +25,46 @@ _LOCK = "ring.lock"
 
 
 class CapturedModel(Strict, frozen=True, kw_only=True):
-    """What computed the answer: enough to load it again."""
+    """What of a manifest decides which chunk is computed: enough to load the policy again."""
 
-    settings: ModelSettings
-    contract: ContractOverride | None
-    trust_order: bool
-    default_task: str
-    rtc: RtcSettings | None
-    digest: str
-    device: str
-    """Where it ran, as torch names it."""
+    model: ModelSettings
+    contract: ContractOverride | None = None
+    trust_order: bool = False
+    rtc: RtcSettings | None = None
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "CapturedModel":
+        return cls(
+            model=manifest.model,
+            contract=manifest.contract,
+            trust_order=manifest.trust_order,
+            rtc=manifest.rtc,
+        )
 
 
 class Captured(Strict, frozen=True, kw_only=True):
     """One request and its answer; bytes are as they travelled."""
 
-    format: Literal[1] = 1
-    model: CapturedModel
     client_id: str
     session_id: str
     robot_type: str
-    task: str
-    """The session's."""
-    header: bytes
-    observation: bytes
+    default_task: str
+    """Of the server; the robot's own task is in the observation."""
+    digest: str
+    """Of the checkpoint that answered."""
     seed: int
     """The one that was used, wherever it came from."""
+    header: bytes
+    observation: bytes
     chunk: bytes
+
+
+class Capture(Strict, frozen=True, kw_only=True):
+    """One file of the ring."""
+
+    format: Literal[1] = 1
+    policy: CapturedModel
+    request: Captured
 
 
 class CaptureRing:
@@ -61,9 +75,10 @@ class CaptureRing:
     captures are skipped and counted.
     """
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, limit: int, policy: CapturedModel) -> None:
         self._folder = folder
         self._limit = limit
+        self._policy = policy
         self._lock = _claim(folder)
         self._numbers = deque(number for number, _ in _captures(folder))
         self._encoder = msgspec.msgpack.Encoder()
@@ -96,18 +111,18 @@ class CaptureRing:
         number = self._numbers[-1] + 1 if self._numbers else 0
         path = _path(self._folder, number)
         part = path.with_suffix(_PART)
-        part.write_bytes(self._encoder.encode(captured))
+        part.write_bytes(self._encoder.encode(Capture(policy=self._policy, request=captured)))
         part.rename(path)
         self._numbers.append(number)
         while len(self._numbers) > self._limit:
             _path(self._folder, self._numbers.popleft()).unlink(missing_ok=True)
 
 
-def read_captures(folder: Path) -> Iterator[tuple[str, Captured]]:
+def read_captures(folder: Path) -> Iterator[tuple[str, Capture]]:
     """Name and content of each capture in the folder, oldest first."""
     if not folder.is_dir():
         raise BadInput(f"{folder}: there is no such folder.", "Name the capture.dir of a server.")
-    decoder = msgspec.msgpack.Decoder(Captured)
+    decoder = msgspec.msgpack.Decoder(Capture)
     for _, path in _captures(folder):
         try:
             yield path.stem, decoder.decode(path.read_bytes())

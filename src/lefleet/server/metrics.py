@@ -1,6 +1,6 @@
 """Numbers for Prometheus: how requests went, and what the server is doing now."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lefleet.server.outcome import Outcome
+from lefleet_client.wire import Status
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _BATCHES = (1, 2, 4, 8, 16, 32)
@@ -17,27 +18,18 @@ _BATCHES = (1, 2, 4, 8, 16, 32)
 class Watched(Protocol):
     """What is read of a server at each scrape, on the thread of the one who scrapes."""
 
-    @property
-    def session_count(self) -> int: ...
-    @property
-    def max_sessions(self) -> int: ...
-    @property
-    def load(self) -> float: ...
+    def status(self) -> Status: ...
+
     @property
     def is_ready(self) -> bool: ...
-    @property
-    def is_draining(self) -> bool: ...
-    @property
-    def dropped_headers(self) -> Mapping[str, int]:
-        """Messages whose header was bad, by reason."""
 
     @property
-    def probes(self) -> int:
-        """Probes that were answered."""
+    def dropped(self) -> Mapping[str, int]:
+        """Messages that nothing was done with, by reason."""
 
     @property
-    def unknown_clients(self) -> int:
-        """Observations of robots without a session."""
+    def probes(self) -> Mapping[str, int]:
+        """Answered probes by image codec."""
 
 
 class Metrics:
@@ -65,9 +57,9 @@ class Metrics:
             registry=self._registry,
         )
 
-    def watch(self, server: Watched) -> None:
-        """Show this server's state from now on."""
-        self._registry.register(_State(server))
+    def watch(self, server: Watched, skipped: Mapping[str, Callable[[], int]]) -> None:
+        """Show this server's state from now on, and how much its audit and capture lost."""
+        self._registry.register(_State(server, skipped))
 
     def finished(self, outcome: Outcome) -> None:
         self._requests.labels(outcome.result).inc()
@@ -87,31 +79,30 @@ class Metrics:
 
 
 class _State(Collector):
-    def __init__(self, server: Watched) -> None:
+    def __init__(self, server: Watched, skipped: Mapping[str, Callable[[], int]]) -> None:
         self._server = server
+        self._skipped = skipped
 
     def collect(self) -> Iterator[Metric]:
-        server = self._server
-        yield _gauge("sessions", "Robots with a session.", server.session_count)
-        yield _gauge("max_sessions", "Robots that may have one.", server.max_sessions)
-        yield _gauge("load", "Share of time that the policy is at work.", server.load)
-        yield _gauge("warmed_up", "1 when the server takes requests.", server.is_ready)
-        yield _gauge("draining", "1 when the server is about to go.", server.is_draining)
-        yield _counter("probes", "Probes of image codecs that were answered.", server.probes)
-        yield _counter(
-            "unknown_clients", "Observations of robots without a session.", server.unknown_clients
-        )
-        dropped = CounterMetricFamily(
-            "lefleet_dropped_headers", "Messages with a bad header.", labels=["reason"]
-        )
-        for reason, count in server.dropped_headers.items():
-            dropped.add_metric([reason], count)
-        yield dropped
+        server, status = self._server, self._server.status()
+        yield _gauge("sessions", "Robots with a session.", status.sessions)
+        yield _gauge("max_sessions", "Robots that may have one.", status.max_sessions)
+        yield _gauge("load", "Share of time that the policy is at work.", status.load)
+        yield _gauge("warmed_up", "1 when the policy can answer.", status.warmed_up)
+        yield _gauge("ready", "1 when the server takes robots.", server.is_ready)
+        yield _gauge("draining", "1 when the server is about to go.", status.draining)
+        yield _counters("dropped", "Messages by why they were dropped.", "reason", server.dropped)
+        yield _counters("probes", "Answered probes by image codec.", "codec", server.probes)
+        skipped = {where: count() for where, count in self._skipped.items()}
+        yield _counters("skipped", "Requests missing in audit or capture.", "where", skipped)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"lefleet_{name}", text, value=float(value))
 
 
-def _counter(name: str, text: str, value: int) -> CounterMetricFamily:
-    return CounterMetricFamily(f"lefleet_{name}", text, value=value)
+def _counters(name: str, text: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"lefleet_{name}", text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family

@@ -1,0 +1,144 @@
+"""The ring of captures: bounded, whole files only, and never in the way of the server."""
+
+import threading
+
+import msgspec
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.policy.settings import ModelSettings, RtcSettings
+from lefleet.server.capture import Captured, CapturedModel, CaptureRing, read_captures
+from lefleet.server.manifest import load_manifest
+from tests.client.transport.waiting import LONG_S
+
+POLICY = CapturedModel(model=ModelSettings(repo_or_path="a/b"), rtc=RtcSettings())
+REQUEST = Captured(
+    client_id="arm 1",
+    session_id="s1",
+    robot_type="so101",
+    default_task="fold",
+    digest="d",
+    seed=2**64 - 1,
+    header=b"\x00\x01",
+    observation=b"\xff\x00seen",
+    chunk=b"\xfedone",
+)
+
+
+def fill(folder, limit: int, seeds: range) -> None:
+    with CaptureRing(folder, limit, POLICY) as ring:
+        for seed in seeds:
+            ring.record(msgspec.structs.replace(REQUEST, seed=seed))
+    assert ring.skipped == 0
+
+
+def kept(folder) -> list[int]:
+    return [capture.request.seed for _, capture in read_captures(folder)]
+
+
+def test_what_is_captured_is_read_back(tmp_path):
+    with CaptureRing(tmp_path / "new" / "ring", 3, POLICY) as ring:
+        ring.record(REQUEST)
+    ((name, capture),) = read_captures(tmp_path / "new" / "ring")
+    assert (name, capture.policy, capture.request) == ("0000000000", POLICY, REQUEST)
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    fill(tmp_path, 3, range(8))
+    assert kept(tmp_path) == [5, 6, 7]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".capture"] * 3 + [".lock"]
+
+
+def test_numbers_go_on_after_a_restart_and_a_smaller_ring_forgets_more(tmp_path):
+    fill(tmp_path, 5, range(5))
+    fill(tmp_path, 2, range(5, 6))
+    assert kept(tmp_path) == [4, 5]
+    assert [name for name, _ in read_captures(tmp_path)] == ["0000000004", "0000000005"]
+
+
+def test_what_a_killed_server_left_half_written_is_removed(tmp_path):
+    fill(tmp_path, 5, range(2))
+    (tmp_path / "0000000002.part").write_bytes(b"half")
+    fill(tmp_path, 5, range(2, 3))
+    assert kept(tmp_path) == [0, 1, 2]
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "1.capture", "0000000001.json", "photo.part"])
+def test_a_folder_with_something_else_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(BadInput, match=rf"capture\.dir: .*{name}"):
+        CaptureRing(tmp_path, 3, POLICY)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path):
+    with (
+        CaptureRing(tmp_path, 3, POLICY),
+        pytest.raises(BadInput, match="another server captures"),
+    ):
+        CaptureRing(tmp_path, 3, POLICY)
+    CaptureRing(tmp_path, 3, POLICY).close()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"capture\.dir: "):
+        CaptureRing(tmp_path / "file", 3, POLICY)
+
+
+def test_a_slow_disk_costs_captures_and_never_the_servers_time(tmp_path, monkeypatch):
+    started, may_go = threading.Event(), threading.Event()
+    write = CaptureRing._write
+
+    def slow(ring: CaptureRing, captured: Captured) -> None:
+        started.set()
+        may_go.wait(LONG_S)
+        write(ring, captured)
+
+    monkeypatch.setattr(CaptureRing, "_write", slow)
+    with CaptureRing(tmp_path, 100, POLICY) as ring:
+        ring.record(REQUEST)
+        assert started.wait(LONG_S)
+        for _ in range(30):
+            ring.record(REQUEST)
+        assert ring.skipped == 14, "one is being written, sixteen wait"
+        may_go.set()
+    assert len(kept(tmp_path)) == 17
+
+
+def test_a_disk_that_fails_is_counted(tmp_path, monkeypatch, caplog):
+    folder = tmp_path / "ring"
+    with CaptureRing(folder, 3, POLICY) as ring:
+        monkeypatch.setattr("pathlib.Path.write_bytes", _no_space)
+        ring.record(REQUEST)
+        ring.record(REQUEST)
+    assert ring.skipped == 2
+    assert caplog.text.count("No space left") == 1
+
+
+def _no_space(path, data):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_missing_folder_and_a_broken_file_are_named(tmp_path):
+    with pytest.raises(BadInput, match="there is no such folder"):
+        list(read_captures(tmp_path / "none"))
+    (tmp_path / "0000000007.capture").write_bytes(b"\x01")
+    with pytest.raises(BadInput, match=r"0000000007\.capture"):
+        list(read_captures(tmp_path))
+
+
+def test_nothing_secret_of_a_manifest_is_captured(tmp_path):
+    manifest = load_manifest(
+        None,
+        [
+            "--model={repo_or_path: a/b, device: cuda}",
+            "--trust_order=true",
+            "--zenoh.extra={transport/auth/usrpwd/password: hunter2}",
+        ],
+    )
+    policy = CapturedModel.of(manifest)
+    assert policy.model.device == "cuda"
+    assert policy.trust_order
+    assert b"hunter2" not in msgspec.msgpack.encode(policy)
