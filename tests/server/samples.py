@@ -19,7 +19,6 @@ TERMS = Terms(
     revision="main",
     service="fold",
     contract=CONTRACT,
-    are_names_known=True,
     fps=30.0,
     strict_fps=False,
     default_task="fold the shirt",

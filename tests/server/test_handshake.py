@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from lefleet.server.handshake import Accepted, judge
@@ -119,7 +120,10 @@ def test_a_draining_server_takes_nobody():
 
 
 def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated():
-    terms = replace(TERMS, are_names_known=False, warnings=("nobody named the columns",))
+    numbered = msgspec.structs.replace(
+        TERMS.contract, action_names=("0", "1"), vectors={STATE: ("0", "1", "2")}
+    )
+    terms = replace(TERMS, contract=numbered, warnings=("nobody named the columns",))
     renamed = session_open(action_names=("a", "b"), vectors={STATE: ("x", "y", "z")})
     assert warnings(renamed, terms) == "nobody named the columns"
     assert refused(session_open(action_names=("a",)), terms).check == "action_names"

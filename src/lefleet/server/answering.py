@@ -29,9 +29,11 @@ def policy_request(
 
     Cameras that the policy does not look at are left out, undecoded.
     """
-    frames = (*observation.history, observation)
     return PolicyRequest(
-        frames=tuple(_frame(one.vectors, one.images, contract) for one in frames),
+        frames=(
+            *(_frame(earlier, contract) for earlier in observation.history),
+            _frame(observation, contract),
+        ),
         task=observation.task or default_task,
         robot_type=robot_type,
         seed=seed,
@@ -73,11 +75,9 @@ def action_chunk(
     )
 
 
-def _frame(
-    vectors: dict[str, wire.Tensor], images: dict[str, wire.Image], contract: wire.Contract
-) -> Frame:
-    frame: Frame = {key: wire.decode_tensor(tensor) for key, tensor in vectors.items()}
-    for key, image in images.items():
+def _frame(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
+    frame: Frame = {key: wire.decode_tensor(tensor) for key, tensor in seen.vectors.items()}
+    for key, image in seen.images.items():
         if key in contract.cameras:
             frame[key] = wire.decode_image(image)
     return frame

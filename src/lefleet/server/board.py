@@ -144,14 +144,17 @@ class Board:
     def _pick(self) -> _Place | None:
         if len(self._prepared) + self._in_preparation >= self._ahead:
             return None
-        waiting = [
-            id for id, place in self._places.items() if place.mail is not None and not place.is_busy
-        ]
-        return self._places[self._scheduler.pick(waiting)] if waiting else None
+        waiting = {
+            place.session.id: place
+            for place in self._places.values()
+            if place.mail is not None and not place.is_busy
+        }
+        return waiting[self._scheduler.pick(waiting)] if waiting else None
 
-    def _take(self, place: _Place) -> Ticket:
-        assert place.mail is not None
+    def _take(self, place: _Place) -> Ticket | None:
         mail, place.mail = place.mail, None
+        if mail is None:
+            return None
         place.is_busy = True
         self._under_way += 1
         self._in_preparation += 1

@@ -17,8 +17,6 @@ class Terms:
     revision: str
     service: str
     contract: wire.Contract
-    are_names_known: bool
-    """Whether the contract's names are real ones, or only numbers of columns."""
     fps: float
     strict_fps: bool
     default_task: str
@@ -77,10 +75,8 @@ def _objections(
             f"the robot pins checkpoint {asked.pin_digest[:12]}, "
             f"this server has {contract.digest[:12]}",
         )
-    if terms.are_names_known and asked.action_names != contract.action_names:
-        yield "action_names", _difference(asked.action_names, contract.action_names)
-    elif len(asked.action_names) != len(contract.action_names):
-        yield "action_names", _sizes(asked.action_names, contract.action_names)
+    if difference := _difference(asked.action_names, contract.action_names):
+        yield "action_names", difference
     yield from _vector_objections(asked, terms)
     if missing := sorted(set(contract.cameras) - set(asked.cameras)):
         yield "cameras", f"the policy also looks through {', '.join(missing)}"
@@ -117,10 +113,8 @@ def _vector_objections(asked: wire.SessionOpen, terms: Terms) -> Iterator[tuple[
     if unknown := sorted(set(asked.vectors) - set(ours)):
         yield "vectors", f"the policy takes no {', '.join(unknown)}"
     for key, names in ours.items():
-        if terms.are_names_known and asked.vectors[key] != names:
-            yield "vectors", f"{key}: {_difference(asked.vectors[key], names)}"
-        elif len(asked.vectors[key]) != len(names):
-            yield "vectors", f"{key}: {_sizes(asked.vectors[key], names)}"
+        if difference := _difference(asked.vectors[key], names):
+            yield "vectors", f"{key}: {difference}"
 
 
 def _full(terms: Terms) -> str:
@@ -151,18 +145,21 @@ def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
 
 
 def _difference(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
-    """Where two lists of names first differ."""
+    """Where two lists of names first differ; empty when they do not.
+
+    Where a contract only numbers its columns, because nobody ever named them, sizes must do.
+    """
     if len(theirs) != len(ours):
-        return _sizes(theirs, ours)
-    column = next(at for at, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b)
-    return (
-        f"column {column} is {theirs[column]!r} on the robot and {ours[column]!r} in the policy's "
-        "contract; names must be equal and in the same order"
-    )
-
-
-def _sizes(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
-    return f"{len(theirs)} columns on the robot, {len(ours)} in the policy's contract"
+        return f"{len(theirs)} columns on the robot, {len(ours)} in the policy's contract"
+    if ours == tuple(map(str, range(len(ours)))):
+        return ""
+    for column, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+        if their != our:
+            return (
+                f"column {column} is {their!r} on the robot and {our!r} in the policy's contract; "
+                "names must be equal and in the same order"
+            )
+    return ""
 
 
 def _is_close(a: float, b: float, tolerance: float) -> bool:

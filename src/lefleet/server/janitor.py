@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 
-from lefleet.server.sessions import REPLACED, Sessions
+from lefleet.server.sessions import Sessions
 from lefleet.server.wiring import Stranger
 from lefleet_client import wire
 from lefleet_client.transport import ACTION, Transport, TransportError
@@ -117,7 +117,7 @@ class Janitor:
             self._answered_s.popitem(last=False)
         reason = "there is no session; open one"
         if self._sessions.find(place) is not None:
-            reason = REPLACED
+            reason = wire.REPLACED
         publisher = self._transport.publisher(self._keys.client(place).action, ACTION)
         body = wire.EVENT.encode(wire.SessionClosed(reason=reason))
         publisher.put(body, header._replace(message_type=wire.MessageType.EVENT).pack())

@@ -176,7 +176,6 @@ def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
         revision=manifest.model.revision,
         service=manifest.service_name,
         contract=policy.contract,
-        are_names_known=policy.are_names_known,
         fps=manifest.trained_fps or policy.contract.fps,
         strict_fps=manifest.strict_fps,
         default_task=manifest.default_task,

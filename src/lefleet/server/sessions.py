@@ -11,10 +11,9 @@ from lefleet.server.handshake import Situation, Terms, judge
 from lefleet.server.session import Session
 from lefleet_client import wire
 from lefleet_client.transport import ACTION, Transport
+from lefleet_client.wire.session import CodecChoice
 
 _LOG = logging.getLogger(__name__)
-
-REPLACED = "replaced by a newer session of this client"
 
 
 class Sessions:
@@ -33,7 +32,7 @@ class Sessions:
         terms: Terms,
         board: Board,
         *,
-        image_codec: str,
+        image_codec: CodecChoice,
         load: Callable[[], float],
     ) -> None:
         self._transport = transport
@@ -73,7 +72,7 @@ class Sessions:
             earlier = self._by_client.get(place)
             self._by_client[place] = session
         if earlier is not None:
-            self._end(earlier, REPLACED)
+            self._end(earlier, wire.REPLACED)
         _LOG.info(
             "event=session_opened client=%s session=%s epoch=%d robot_type=%s warnings=%d",
             asked.client_id,

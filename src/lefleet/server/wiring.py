@@ -126,9 +126,7 @@ class Wiring:
         reset = wire.RESET.decode(question.payload)
         session = self._sessions.find(wire.parse_key(question.key).client)
         if session is None or session.id != reset.session_id:
-            return wire.RESET_REPLY.encode(
-                wire.SessionClosed(reason="there is no such session")
-            )
+            return wire.RESET_REPLY.encode(wire.SessionClosed(reason="there is no such session"))
         session.enter(reset.episode_id)
         return wire.RESET_REPLY.encode(
             wire.ResetAck(session_id=session.id, episode_id=session.episode_id)

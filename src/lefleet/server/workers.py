@@ -16,6 +16,7 @@ from lefleet.server.capture import Captured, CaptureRing
 from lefleet.server.load import BusyMeter
 from lefleet.server.outcome import Observer, Outcome, Result
 from lefleet_client import wire
+from lefleet_client.transport import TransportError
 
 _LOG = logging.getLogger(__name__)
 _JOIN_S = 5.0
@@ -178,15 +179,16 @@ class Workers:
             )
 
     def _fail(self, ticket: Ticket, reason: str, *, was_prepared: bool) -> None:
-        header = ticket.mail.header
+        session, header = ticket.session, ticket.mail.header
         try:
             event = wire.RequestFailed(seq_id=header.seq_id, reason=reason[:1000])
-            ticket.session.send(event, header.seq_id, header.client_mono_ns)
-            self._finish(ticket, "failed", reason)
-        except Exception:
-            _LOG.exception("event=failure_not_told client=%s", ticket.session.client_id)
-        finally:
-            self._board.end(ticket, was_prepared=was_prepared)
+            session.send(event, header.seq_id, header.client_mono_ns)
+        except TransportError as error:
+            _LOG.warning(
+                "event=failure_not_told client=%s reason=%r", session.client_id, str(error)
+            )
+        self._finish(ticket, "failed", reason)
+        self._board.end(ticket, was_prepared=was_prepared)
 
     def _finish(
         self,

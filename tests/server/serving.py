@@ -1,0 +1,153 @@
+"""Real servers for tests: a tiny checkpoint, loaded and warmed up, on a network of choice."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lefleet.policy.load import load_policy
+from lefleet.policy.served import ServedPolicy
+from lefleet.server.manifest import Manifest, load_manifest
+from lefleet.server.outcome import Outcome
+from lefleet.server.service import PolicyService
+from lefleet_client import wire
+from lefleet_client.remote import RemotePolicy
+from lefleet_client.transport import OBSERVATION, MemoryNetwork, MemoryTransport, Transport
+
+PLUGINS = "tests.policy.plugins"
+
+
+def loaded(folder: Path, **settings: Any) -> ServedPolicy:
+    manifest = manifest_of(folder, **settings)
+    return load_policy(
+        manifest.model,
+        contract=manifest.contract,
+        trust_order=manifest.trust_order,
+        serving_mode=manifest.serving_mode,
+        rtc=manifest.rtc,
+        warmup_inferences=manifest.warmup_inferences,
+    )
+
+
+def manifest_of(folder: Path, **settings: Any) -> Manifest:
+    overrides = [f"--{key.replace('__', '.')}={value}" for key, value in settings.items()]
+    return load_manifest(None, [f"--model.repo_or_path={folder}", *overrides])
+
+
+@contextmanager
+def serving(
+    folder: Path, policy: ServedPolicy, transport: Transport, **settings: Any
+) -> Iterator[PolicyService]:
+    """A running server of `policy` on `transport`."""
+    observers = settings.pop("observers", ())
+    capture = settings.pop("capture", None)
+    manifest = manifest_of(folder, service_name="test", **settings)
+    with PolicyService(policy, manifest, transport, observers, capture) as service:
+        yield service
+
+
+@dataclass
+class Bench:
+    """A server and its robots in one process, without sockets."""
+
+    folder: Path
+    policy: Any
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __enter__(self) -> "Bench":
+        self.network = MemoryNetwork()
+        self._nodes = [MemoryTransport(self.network)]
+        self._serving = serving(self.folder, self.policy, self._nodes[0], **self.settings)
+        self.service = self._serving.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._serving.__exit__(*error)
+        for node in reversed(self._nodes):
+            node.close()
+
+    def node(self) -> MemoryTransport:
+        node = MemoryTransport(self.network)
+        self._nodes.append(node)
+        return node
+
+    def deliver(self) -> None:
+        """Return when everything that was published to the server before has been delivered.
+
+        Observations arrive in order, so a stranger's that is counted came last.
+        """
+        status = self.service.status()
+        keys = wire.ServiceKeys(status.model, status.revision, status.service)
+        publisher = self.node().publisher(
+            keys.server(status.server).client("stranger").obs, OBSERVATION
+        )
+        before = self.service.dropped.get("no_session", 0)
+        publisher.put(b"", wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0).pack())
+        eventually(lambda: self.service.dropped.get("no_session", 0) > before)
+
+    def robot(self, name: str, **options: Any) -> RemotePolicy:
+        options.setdefault("image_codec", "raw")
+        return RemotePolicy(
+            "memory", "test", client_id=name, transport=self.node(), timeout_s=30.0, **options
+        )
+
+
+class Outcomes(list[Outcome]):
+    """Every outcome, in order; one condition guards the waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+
+    def finished(self, outcome: Outcome) -> None:
+        with self._changed:
+            self.append(outcome)
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self) >= count, 20), f"only {len(self)}"
+
+
+class Gated:
+    """A policy that answers when it is let, so that a test decides what happens meanwhile."""
+
+    def __init__(self, policy: ServedPolicy) -> None:
+        self._policy = policy
+        self.has_begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+
+    def predict(self, prepared: Any) -> Any:
+        self.has_begun.release()
+        assert self.may_end.acquire(timeout=20)
+        return self._policy.predict(prepared)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+
+def eventually(is_true: Callable[[], object], timeout_s: float = 20.0) -> None:
+    """Return as soon as it is true; fail when it never is."""
+    deadline_s = time.monotonic() + timeout_s
+    while not is_true():
+        assert time.monotonic() < deadline_s, "it never happened"
+        time.sleep(0.005)
+
+
+def observation(policy: ServedPolicy, seed: int) -> dict[str, np.ndarray]:
+    """Something that a robot of this contract could see."""
+    draw = np.random.default_rng(seed)
+    contract = policy.contract
+    vectors = {
+        key: draw.normal(size=len(names)).astype(np.float32)
+        for key, names in contract.vectors.items()
+    }
+    images = {
+        key: draw.integers(0, 256, shape, dtype=np.uint8) for key, shape in contract.cameras.items()
+    }
+    return vectors | images

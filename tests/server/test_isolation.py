@@ -1,0 +1,89 @@
+"""Many robots on one policy: every answer belongs to its robot and is what it would be alone."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tests.policy import tiny
+from tests.server.serving import Bench, loaded, observation
+
+ROBOTS = 8
+REQUESTS = 250
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("relative")
+    tiny.relative_act(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def policy(checkpoint):
+    return loaded(checkpoint)
+
+
+class SharedPipeline:
+    """What must not be done: one pair of processors for all robots."""
+
+    def __init__(self, policy):
+        self._policy = policy
+        self._pipeline = policy.new_pipeline()
+
+    def new_pipeline(self):
+        return self._pipeline
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+
+def seen_by(policy, robot: int, step: int) -> dict[str, np.ndarray]:
+    """Robots stand in different places: a state of one is far from any state of another."""
+    seen = observation(policy, seed=robot * 10_000 + step % 20)
+    seen["observation.state"] = seen["observation.state"] + np.float32(100 * robot)
+    return seen
+
+
+def alone(policy, robot: int, step: int) -> np.ndarray:
+    """The answer that a robot gets when it is the only one."""
+    from lefleet.policy.request import PolicyRequest
+
+    pipeline = policy.new_pipeline()
+    request = PolicyRequest((seen_by(policy, robot, step),), task="", robot_type="", seed=0)
+    return pipeline.finish(policy.predict(pipeline.prepare(request))).robot
+
+
+def wrong_answers(bench: Bench, policy, requests: int) -> int:
+    """How many of all robots' answers differ from what they must be."""
+    expected = {(r, s): alone(policy, r, s) for r in range(ROBOTS) for s in range(20)}
+    wrong = [0] * ROBOTS
+    failures = []
+
+    def live(robot: int) -> None:
+        try:
+            with bench.robot(f"robot {robot}") as remote:
+                for step in range(requests):
+                    answer = remote.infer(seen_by(policy, robot, step), noise_seed=0)
+                    if not np.array_equal(answer.robot, expected[robot, step % 20]):
+                        wrong[robot] += 1
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=live, args=(number,)) for number in range(ROBOTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failures
+    return sum(wrong)
+
+
+def test_thousands_of_requests_of_eight_robots_are_never_mixed_up(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench:
+        assert wrong_answers(bench, policy, REQUESTS) == 0
+
+
+def test_a_shared_pipeline_would_be_noticed(checkpoint, policy):
+    with Bench(checkpoint, SharedPipeline(policy)) as bench:
+        assert wrong_answers(bench, policy, requests=60) > 0
