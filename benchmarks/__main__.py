@@ -12,7 +12,18 @@ import tyro
 from benchmarks.report import RESULTS, Machine, render, rewrite
 from benchmarks.workshop import Workshop, say
 
-Name = Literal["data_path", "evaluation", "improvement", "tasks", "overhead", "ledger", "decisions"]
+Name = Literal[
+    "data_path",
+    "evaluation",
+    "improvement",
+    "tasks",
+    "overhead",
+    "ledger",
+    "decisions",
+    "serving",
+    "recovery",
+    "clients",
+]
 ORDER: tuple[Name, ...] = get_args(Name)
 
 
