@@ -45,10 +45,25 @@ from lefleet_client.wire.errors import (
     NoCommonVersion,
     WireError,
 )
-from lefleet_client.wire.event import Draining, Event, Probed, RequestFailed, SessionClosed
+from lefleet_client.wire.event import (
+    REPLACED,
+    Draining,
+    Event,
+    Probed,
+    RequestFailed,
+    SessionClosed,
+)
 from lefleet_client.wire.header import Header, HeaderReader, MessageType
 from lefleet_client.wire.image import Image, decode_image, encode_image
-from lefleet_client.wire.keys import ClientKeys, ParsedKey, ServerKeys, ServiceKeys, parse_key, slug
+from lefleet_client.wire.keys import (
+    ClientKeys,
+    ParsedKey,
+    ServerKeys,
+    ServiceKeys,
+    matching_servers,
+    parse_key,
+    slug,
+)
 from lefleet_client.wire.limits import MAX_MESSAGE_BYTES
 from lefleet_client.wire.observation import Frame, Observation
 from lefleet_client.wire.session import (
@@ -73,6 +88,7 @@ __all__ = [
     "MAX_MESSAGE_BYTES",
     "OBSERVATION",
     "OLDEST_VERSION",
+    "REPLACED",
     "RESET",
     "RESET_REPLY",
     "SCHEMA_VERSION",
@@ -122,6 +138,7 @@ __all__ = [
     "decode_tensor",
     "encode_image",
     "encode_tensor",
+    "matching_servers",
     "parse_key",
     "slug",
 ]

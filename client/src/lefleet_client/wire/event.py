@@ -22,6 +22,10 @@ class Probed(Message, frozen=True, kw_only=True):
     decode_ms: Duration
 
 
+REPLACED = "replaced"
+"""How the reason begins when another session of the same client took the place of this one."""
+
+
 class SessionClosed(Message, frozen=True, kw_only=True):
     """There is no session: it ended, or there never was one."""
 

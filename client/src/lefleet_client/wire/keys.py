@@ -120,6 +120,17 @@ class ServiceKeys:
         return ServerKeys(self.base, ANY)
 
 
+def matching_servers(model: str = "", revision: str = "", service: str = "") -> ServerKeys:
+    """The keys of every server under these names, for discovery; an empty name means any.
+
+    >>> matching_servers(service="fold").status
+    '@lefleet/*/*/fold/s/*/status'
+    """
+    names = {"model": model, "revision": revision, "service": service}
+    segments = [slug(name, segment) if name else ANY for segment, name in names.items()]
+    return ServerKeys("/".join([ROOT, *segments]), ANY)
+
+
 @dataclass(frozen=True)
 class ParsedKey:
     """A key taken apart; `client` is empty for a key of the server's own."""

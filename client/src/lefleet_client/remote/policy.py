@@ -1,0 +1,334 @@
+"""A policy that runs elsewhere: observations in, chunks out."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lefleet_client.remote.chunk import RemoteChunk, Timing
+from lefleet_client.remote.encoding import ArrayFrame, Request, prefix, split, split_all
+from lefleet_client.remote.errors import (
+    NoServer,
+    RemoteError,
+    Replaced,
+    TimedOut,
+)
+from lefleet_client.remote.exchange import Exchange
+from lefleet_client.remote.features import RobotFeatures
+from lefleet_client.remote.link import Arrived, Link
+from lefleet_client.remote.opening import Opener, Wanted
+from lefleet_client.remote.probe import choose_codec
+from lefleet_client.remote.resize import Sizes, require_resizing
+from lefleet_client.transport import (
+    CannotOpen,
+    Tls,
+    Transport,
+    ZenohSettings,
+    ZenohTransport,
+)
+from lefleet_client.wire import REPLACED, SessionAck, decode_tensor
+from lefleet_client.wire.session import CodecChoice
+
+_LOG = logging.getLogger(__name__)
+
+_SHORTEST_RESEND_S = 0.5
+_FIRST_RESEND_S = 1.0
+
+
+class RemotePolicy:
+    """Asks a policy server for chunks, and finds another one when that goes away.
+
+    with RemotePolicy("tcp/10.0.0.5:7447", "fold", robot=features) as policy:
+        chunk = policy.infer({"observation.state": state, "observation.images.top": rgb})
+
+    One endpoint is a router or a server; with several, this node connects to each of them, so that
+    replicas need no router. Without `robot` the server's order of columns is taken as it is: a
+    robot whose motors are in another order then moves wrongly, and nobody notices.
+
+    `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
+
+    One caller at a time: a second thread gets an error at once. `close` may be called from any
+    thread. Callbacks of the transport only fill an inbox.
+    """
+
+    def __init__(
+        self,
+        connect: str | Sequence[str],
+        service: str = "",
+        *,
+        robot: RobotFeatures | None = None,
+        model: str = "",
+        revision: str = "",
+        client_id: str = "",
+        task: str = "",
+        pin_digest: str = "",
+        image_codec: CodecChoice = "auto",
+        jpeg_quality: int = 90,
+        resize: bool | Sizes = False,
+        wants_rtc: bool = False,
+        tags: Mapping[str, str] | None = None,
+        timeout_s: float = 5.0,
+        connect_timeout_s: float = 2.0,
+        tls: Tls | None = None,
+        zenoh_extra: Mapping[str, Any] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        if not 1 <= jpeg_quality <= 100:
+            raise ValueError(f"jpeg_quality: {jpeg_quality} is not 1 to 100")
+        if resize:
+            require_resizing()
+        endpoints = (connect,) if isinstance(connect, str) else tuple(connect)
+        self._task = task
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._image_codec: CodecChoice = image_codec
+        self._jpeg_quality = jpeg_quality
+        self._resize = resize
+        self._busy = threading.Lock()
+        self._closed = threading.Event()
+        self._episode_id = 0
+        self._is_episode_fresh = True
+        self._resend_s = _FIRST_RESEND_S
+        self._owned: list[Transport] = []
+        if transport is None:
+            transport = _open(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
+            self._owned.append(transport)
+        wanted = Wanted(
+            service=service,
+            model=model,
+            revision=revision,
+            pin_digest=pin_digest,
+            client_id=client_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            robot=robot,
+            task=task,
+            wants_rtc=wants_rtc,
+            image_codec=image_codec,
+            tags=dict(tags or {}),
+        )
+        self._opener = Opener(
+            transport,
+            wanted,
+            places=", ".join(endpoints),
+            ask_timeout_s=connect_timeout_s,
+            pause=self._pause,
+        )
+        try:
+            self._link, self._ack = self._opener.open(time.monotonic() + timeout_s)
+        except BaseException:
+            self._close_transport()
+            raise
+        self._warn()
+
+    @property
+    def ack(self) -> SessionAck:
+        """What the server said about itself when the newest session was opened."""
+        return self._ack
+
+    @property
+    def server(self) -> str:
+        """The server of the newest session."""
+        return self._link.server
+
+    @property
+    def image_codec(self) -> str:
+        """The codec in use; empty before the first image was sent to this server."""
+        return self._link.codec or ""
+
+    def infer(
+        self,
+        observation: ArrayFrame,
+        *,
+        task: str | None = None,
+        history: Sequence[ArrayFrame] = (),
+        prefix_model: NDArray[Any] | None = None,
+        prefix_robot: NDArray[Any] | None = None,
+        inference_delay_steps: int = 0,
+        noise_seed: int | None = None,
+    ) -> RemoteChunk:
+        """The chunk for this observation, by policy feature key: vectors, and uint8 RGB images.
+
+        `history` holds earlier observations at control spacing, oldest first. Prefixes are what is
+        left of the last chunk, as the policy made it and as the robot executes it.
+        """
+        with self._one_caller():
+            deadline_s = time.monotonic() + self._timeout_s
+            sizes = self._sizes()
+            request = Request(
+                frame=split(observation, sizes),
+                history=split_all(history, sizes),
+                rest={
+                    "task": self._task if task is None else task,
+                    "inference_delay_steps": inference_delay_steps,
+                    "prefix_model": prefix("prefix_model", prefix_model),
+                    "prefix_robot": prefix("prefix_robot", prefix_robot),
+                    "episode_start": self._is_episode_fresh,
+                    "noise_seed": noise_seed,
+                },
+            )
+            return self._ask(request, Exchange(self._episode_id, deadline_s, self._resend_s))
+
+    def reset(self) -> None:
+        """Begin a new episode: nothing of the last one may influence what comes."""
+        with self._one_caller():
+            self._episode_id = (self._episode_id + 1) % 2**32
+            self._is_episode_fresh = True
+            link = self._link
+            link.catch_up()
+            if link.is_usable and not link.reset(self._episode_id, self._connect_timeout_s):
+                _LOG.warning(
+                    "server %s did not acknowledge episode %d; the next observation announces it",
+                    link.server,
+                    self._episode_id,
+                )
+
+    def close(self) -> None:
+        """Give the place on the server back; a call that is under way ends with an error."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._link.wake()
+        with self._busy:
+            self._link.close(say_goodbye=True)
+            self._close_transport()
+
+    def __enter__(self) -> "RemotePolicy":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: Request, exchange: Exchange) -> RemoteChunk:
+        while exchange.left_s > 0:
+            link = self._usable_link(exchange)
+            quality = self._quality(link, request)
+            if quality is None:
+                continue
+            began_s = time.monotonic()
+            body = request.encode(quality)
+            encode_ms = (time.monotonic() - began_s) * 1000
+            answer = exchange.ask(link, body)
+            self._require_open()
+            if answer is not None:
+                self._is_episode_fresh = False
+                round_trip_ms = exchange.round_trip_ms(answer)
+                self._resend_s = max(_SHORTEST_RESEND_S, 3 * round_trip_ms / 1000)
+                return self._chunk(answer, encode_ms, round_trip_ms)
+        raise TimedOut(
+            f"no chunk from server {self._link.server} within {self._timeout_s:g} s; the "
+            f"observation was sent {exchange.sent} times and the server {self._link.state}. Is it "
+            "overloaded, or the network too slow for these images? A longer timeout_s may help"
+        )
+
+    def _usable_link(self, exchange: Exchange) -> Link:
+        link = self._link
+        link.catch_up()
+        if link.is_usable:
+            return link
+        because, link.closed_because = link.closed_because, "left"
+        link.close(say_goodbye=False)
+        if because.startswith(REPLACED):
+            raise Replaced(
+                f"another process opened a session on server {link.server} with the client_id of "
+                "this one; give each its own client_id. The next call takes the place back"
+            )
+        _LOG.info("left server %s: %s", link.server, because or link.state)
+        self._link, self._ack = self._opener.open(time.monotonic() + exchange.left_s)
+        self._warn()
+        return self._link
+
+    def _quality(self, link: Link, request: Request) -> int | None:
+        """How images are encoded for this link: 0 is raw. None when the link was lost."""
+        if not request.frame.images:
+            return 0
+        if link.codec is None:
+            told = next(
+                (one for one in (self._ack.image_codec, self._image_codec) if one != "auto"), None
+            )
+            link.codec = told or choose_codec(link, request, self._episode_id, self._jpeg_quality)
+        if link.codec is None:
+            return None
+        return 0 if link.codec == "raw" else self._jpeg_quality
+
+    def _chunk(self, answer: Arrived, encode_ms: float, round_trip_ms: float) -> RemoteChunk:
+        chunk = answer.chunk
+        return RemoteChunk(
+            model=np.array(decode_tensor(chunk.chunk_model), np.float32),
+            robot=np.array(decode_tensor(chunk.chunk_robot), np.float32),
+            timing=Timing(
+                encode_ms=encode_ms,
+                round_trip_ms=round_trip_ms,
+                queue_wait_ms=chunk.queue_wait_ms,
+                prepare_ms=chunk.prepare_ms,
+                inference_ms=chunk.inference_ms,
+            ),
+            superseded=chunk.superseded,
+            load=chunk.load,
+            seq_id=chunk.seq_id,
+            server=self._link.server,
+            digest=self._ack.digest,
+        )
+
+    def _sizes(self) -> Sizes:
+        if isinstance(self._resize, Mapping):
+            return self._resize
+        cameras = self._ack.contract.cameras if self._resize else {}
+        return {key: (height, width) for key, (height, width, _) in cameras.items()}
+
+    def _warn(self) -> None:
+        for warning in self._ack.warnings:
+            _LOG.warning("server %s: %s", self._link.server, warning)
+
+    @contextmanager
+    def _one_caller(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise RemoteError(
+                "another thread is in a call of this RemotePolicy; one thread at a time, or one "
+                "RemotePolicy for each"
+            )
+        try:
+            self._require_open()
+            yield
+        finally:
+            self._busy.release()
+
+    def _require_open(self) -> None:
+        if self._closed.is_set():
+            raise RemoteError("this RemotePolicy is closed; make a new one")
+
+    def _pause(self, seconds: float) -> None:
+        self._closed.wait(seconds)
+        self._require_open()
+
+    def _close_transport(self) -> None:
+        for transport in self._owned:
+            transport.close()
+
+
+def _open(
+    endpoints: tuple[str, ...], tls: Tls | None, timeout_s: float, extra: dict[str, Any]
+) -> Transport:
+    settings = ZenohSettings(
+        mode="client" if len(endpoints) == 1 else "peer",
+        connect=endpoints,
+        tls=tls,
+        open_timeout_s=timeout_s,
+        extra=extra,
+    )
+    try:
+        return ZenohTransport.open(settings)
+    except CannotOpen as error:
+        raise NoServer(str(error)) from None

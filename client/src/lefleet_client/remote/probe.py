@@ -1,0 +1,42 @@
+"""Which image codec is the faster one on this link, found out by sending both."""
+
+import math
+import statistics
+import time
+
+from lefleet_client.remote.encoding import Codec, Request
+from lefleet_client.remote.link import Link
+from lefleet_client.wire import Probed
+
+ROUNDS = 3
+LOST_S = 0.3
+_MOST_LOST = ROUNDS // 2
+
+
+def choose_codec(link: Link, request: Request, episode_id: int, quality: int) -> Codec | None:
+    """The codec with the smaller median of encoding and round trip; None if the link is lost.
+
+    One host does not mean one shared memory, and raw images may not fit through a slow link at
+    all: only a measurement of this very link tells. Where nothing comes back it is JPEG, which
+    works on every link.
+    """
+    times: dict[Codec, list[float]] = {"raw": [], "jpeg": []}
+    for _ in range(ROUNDS):
+        for codec, found in times.items():
+            if found.count(math.inf) <= _MOST_LOST:
+                found.append(_probe(link, request, episode_id, 0 if codec == "raw" else quality))
+            if not link.is_usable:
+                return None
+    return min(times, key=lambda codec: (statistics.median(times[codec]), codec))
+
+
+def _probe(link: Link, request: Request, episode_id: int, quality: int) -> float:
+    """Seconds until the server has decoded the images; infinite when it never says so."""
+    began_s = time.monotonic()
+    seq_id, _ = link.send(request.encode_probe(quality), episode_id)
+    deadline_s = time.monotonic() + LOST_S
+    while link.is_usable and (left_s := deadline_s - time.monotonic()) > 0:
+        got = link.receive(left_s)
+        if isinstance(got, Probed) and got.seq_id == seq_id:
+            return time.monotonic() - began_s
+    return math.inf
