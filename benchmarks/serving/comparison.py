@@ -43,7 +43,7 @@ def measure(workshop: Workshop) -> Section:
             "Two cameras of 480×640, 14 joints and a task go out, a chunk of 50×14 comes back",
             "twice (LeRobot's once). Server and robot are a process each.",
             f"{ROUNDS} rounds in turns, one robot, one request after the other; a ratio is the",
-            "median of the rounds' own. JPEG is simplejpeg, quality 90, 4:2:0, about 50 kB a frame.",
+            "median of the rounds' own. JPEG is simplejpeg, quality 90, 4:2:0, some 50 kB a frame.",
             "LeRobot's: its real gRPC service, queue and pickled messages, called as its",
             "RobotClient does; without its image conversion and processors, and without its wait",
             "until 33 ms are over. ZeroMQ without copies is as fast as it gets over a socket;",
