@@ -11,6 +11,7 @@ import pytest
 
 import lefleet
 import lefleet.ledger
+import lefleet.policy
 import lefleet.process
 import lefleet.records
 import lefleet.rollouts
@@ -34,11 +35,13 @@ MAY_IMPORT = {
     "stages": {"errors", "records", "stats", "process", "sim", "rollouts"},
     "ledger": {"errors", "records"},
     "loop": {"errors", "records", "stats", "process", "sim", "stages", "ledger"},
+    "policy": {"errors", "records", "stages"},
+    "server": {"errors", "records", "policy"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.versions"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
-MAY_IMPORT["cli"] |= {"ledger", "loop"}
+MAY_IMPORT["cli"] |= {"ledger", "loop", "policy", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
@@ -58,6 +61,8 @@ PUBLIC = {
         fixed_size gate_alpha log_e_value match_trials progress_of read_pairs success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
+    lefleet.policy: """BadRequest Chunk ContractOverride Frame ModelSettings Pipeline PolicyRequest
+        Prepared RtcSettings ServedPolicy load_policy""",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver
         default_workers""",
     lefleet.stages: "Progress Update run_stage silent",
