@@ -30,8 +30,11 @@ class DatasetReference(NamedTuple):
     """Episodes of it that a policy made, known where it is a mix."""
 
 
-def find_checkpoint(name: str, field: str) -> CheckpointReference:
-    """The checkpoint that `name` stands for; `field` is what the request calls it."""
+def find_checkpoint(name: str, field: str, revision: str = "main") -> CheckpointReference:
+    """The checkpoint that `name` stands for; `field` is what the request calls it.
+
+    `revision` is the hub's; folders have none.
+    """
     folder = Path(name).resolve()
     if folder.is_dir():
         record = read_record(folder)
@@ -44,7 +47,7 @@ def find_checkpoint(name: str, field: str) -> CheckpointReference:
         raise BadInput(f"{field}: {_why_not(folder, 'checkpoint')}", _CHECKPOINT_REMEDY)
     if not is_hub_id(name):
         raise BadInput(f"{field}: {name} does not exist.", _CHECKPOINT_REMEDY)
-    return _from_hub(name, field)
+    return _from_hub(name, field, revision)
 
 
 def is_hub_id(name: str) -> bool:
@@ -107,15 +110,15 @@ def _why_not(folder: Path, kind: str) -> str:
     return f"{folder} holds no {kind}."
 
 
-def _from_hub(name: str, field: str) -> CheckpointReference:
+def _from_hub(name: str, field: str, revision: str) -> CheckpointReference:
     from huggingface_hub import snapshot_download
 
     try:
-        path = Path(snapshot_download(name))
+        path = Path(snapshot_download(name, revision=revision))
     except Exception as error:
         raise BadInput(
-            f"{field}: {name} is no folder here and could not be loaded from the hub "
-            f"({type(error).__name__}).",
+            f"{field}: {name} is no folder here and could not be loaded from the hub at revision "
+            f"{revision} ({type(error).__name__}).",
             _CHECKPOINT_REMEDY,
         ) from error
     return CheckpointReference(str(path), checkpoint_digest(path))

@@ -1,0 +1,146 @@
+"""A checkpoint's files to a policy with its processors, by LeRobot's own factory."""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from lerobot.configs import PreTrainedConfig
+from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+from lerobot.utils.constants import POLICY_PREPROCESSOR_DEFAULT_NAME
+from lerobot.utils.device_utils import get_safe_torch_device
+
+from lefleet.errors import BadInput
+from lefleet.policy.settings import ModelSettings
+from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.references import find_checkpoint
+
+_FIELD = "model.repo_or_path"
+_ADAPTER_CONFIG = "adapter_config.json"
+_RENAME_STEP = "rename_observations_processor"
+_COMPILED_BY_THEMSELVES = ("pi0", "pi05")
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where everything lies: `folder` has config and processors, `base` the weights."""
+
+    folder: Path
+    base: Path
+    adapter: Path | None
+    digest: str
+
+
+def find_files(model: ModelSettings) -> Files:
+    """Resolve folders and hub ids; an adapter in the checkpoint's own folder names its base."""
+    found = find_checkpoint(model.repo_or_path, _FIELD, model.revision)
+    folder = Path(found.path)
+    if model.peft:
+        adapter = Path(model.peft).resolve()
+        if not (adapter / _ADAPTER_CONFIG).is_file():
+            raise BadInput(f"model.peft: {adapter} holds no {_ADAPTER_CONFIG}.")
+        return Files(folder, folder, adapter, _joined(found.digest, checkpoint_digest(adapter)))
+    if not (folder / _ADAPTER_CONFIG).is_file():
+        return Files(folder, folder, None, found.digest)
+    settings = msgspec.json.decode((folder / _ADAPTER_CONFIG).read_bytes())
+    name = settings.get("base_model_name_or_path") or ""
+    base = find_checkpoint(
+        name, f"{_FIELD}: base of the adapter", settings.get("revision") or "main"
+    )
+    return Files(folder, Path(base.path), folder, _joined(found.digest, base.digest))
+
+
+def _joined(*digests: str) -> str:
+    return hashlib.sha256("\0".join(digests).encode()).hexdigest()
+
+
+def read_config(files: Files, model: ModelSettings) -> Any:
+    """The policy's own settings, on the wanted device."""
+    with _loading("config.json"):
+        config = PreTrainedConfig.from_pretrained(str(files.folder))
+    try:
+        get_safe_torch_device(model.device)
+        torch.empty(0, device=model.device)
+    except (ValueError, RuntimeError, AssertionError) as error:
+        raise BadInput(f"model.device: {error}.", "Use cpu, or a device that exists.") from error
+    config.pretrained_path = files.folder
+    config.device = model.device
+    if hasattr(config, "compile_model"):
+        config.compile_model = model.compile
+    return config
+
+
+def load_weights(files: Files, config: Any) -> Any:
+    """The policy with its adapter, ready for inference on its device."""
+    with _loading("weights"):
+        policy = get_policy_class(config.type).from_pretrained(str(files.base), config=config)
+        if files.adapter is not None:
+            policy = _adapted(policy, files.adapter)
+        return policy.to(config.device).eval()
+
+
+def _adapted(policy: Any, adapter: Path) -> Any:
+    from lerobot.utils.import_utils import require_package
+
+    require_package("peft", extra="peft")
+    from peft import PeftConfig, PeftModel
+
+    settings = PeftConfig.from_pretrained(str(adapter))
+    return PeftModel.from_pretrained(policy, str(adapter), config=settings)
+
+
+def compile_chunks(policy: Any) -> None:
+    """As LeRobot's rollout does; some policies compile themselves, see `compile_model`."""
+    if policy.config.type not in _COMPILED_BY_THEMSELVES:
+        policy.predict_action_chunk = torch.compile(policy.predict_action_chunk)
+
+
+def rename_map_of(files: Files) -> dict[str, str]:
+    """Keys of the training's data to the policy's own, as the training was told."""
+    for step in _steps(files):
+        if step.get("registry_name") == _RENAME_STEP:
+            return dict(step.get("config", {}).get("rename_map") or {})
+    return {}
+
+
+def load_processors(files: Files, config: Any) -> tuple[Any, Any]:
+    """Pre- and postprocessor as they were saved, on the policy's device.
+
+    Robots send the policy's own keys, so nothing is left to rename.
+    """
+    names = {step.get("registry_name") for step in _steps(files)}
+    wanted = {"device_processor": {"device": config.device}, _RENAME_STEP: {"rename_map": {}}}
+    with _loading("processors"):
+        return make_pre_post_processors(
+            policy_cfg=config,
+            pretrained_path=str(files.folder),
+            preprocessor_overrides={key: value for key, value in wanted.items() if key in names},
+        )
+
+
+def _steps(files: Files) -> list[dict[str, Any]]:
+    file = files.folder / f"{POLICY_PREPROCESSOR_DEFAULT_NAME}.json"
+    if not file.is_file():
+        raise BadInput(
+            f"{_FIELD}: {files.folder} has no {file.name}.",
+            "Checkpoints of before LeRobot 0.4 need lerobot's migrate_policy_normalization.",
+        )
+    steps: list[dict[str, Any]] = msgspec.json.decode(file.read_bytes()).get("steps", [])
+    return steps
+
+
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    """LeRobot's refusals become ours; what it prints does not mix with a command's output."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except Exception as error:
+        raise BadInput(
+            f"{_FIELD}: LeRobot cannot load its {what}: {type(error).__name__}: {error}."
+        ) from error

@@ -1,0 +1,154 @@
+"""A checkpoint's name to a policy that is warmed up and may be asked."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from lefleet.errors import BadInput
+from lefleet.policy.checkpoint import (
+    compile_chunks,
+    find_files,
+    load_processors,
+    load_weights,
+    read_config,
+    rename_map_of,
+)
+from lefleet.policy.contract import find_contract
+from lefleet.policy.families import Family, family_of
+from lefleet.policy.features import features_of
+from lefleet.policy.pipeline import relative_step
+from lefleet.policy.rules import Rules
+from lefleet.policy.runner import Runner
+from lefleet.policy.served import Processors, ServedPolicy
+from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
+from lefleet.policy.warmup import first_chunk, impurity, warm_up
+
+
+def load_policy(
+    model: ModelSettings,
+    *,
+    contract: ContractOverride | None = None,
+    trust_order: bool = False,
+    serving_mode: ServingMode = "auto",
+    rtc: RtcSettings | None = None,
+    warmup_inferences: int = 1,
+) -> ServedPolicy:
+    """Load, check and warm up a policy; BadInput with the reason where it cannot be served."""
+    discover(model.discover_packages)
+    files = find_files(model)
+    config = read_config(files, model)
+    family = _servable(config, serving_mode)
+    features = features_of(config)
+    found = find_contract(
+        files.folder,
+        config,
+        features,
+        contract,
+        trust_order=trust_order,
+        rename_map=rename_map_of(files),
+        digest=files.digest,
+    )
+    policy = load_weights(files, config)
+    horizon = _enable_rtc(policy, rtc or RtcSettings())
+    if model.compile:
+        compile_chunks(policy)
+    before, after = load_processors(files, config)
+    _name_actions(before, found.contract.action_names)
+
+    processors = Processors(before, after, family.feed, model.device)
+    runner = Runner(policy, family.feed, model.device, model.dtype, rtc=horizon > 0)
+    rules = Rules(
+        vector_sizes=features.vector_sizes,
+        cameras=frozenset(found.contract.cameras),
+        action_size=features.action_size,
+        n_obs_steps=config.n_obs_steps if family.feed in ("stacked", "queues") else 1,
+    )
+    chunk = first_chunk(runner, processors, rules, found.contract)
+    rules = replace(rules, chunk_size=len(chunk.robot), takes_prefix=horizon > 0)
+    served = ServedPolicy(
+        digest=files.digest,
+        policy_type=config.type,
+        chunk_size=rules.chunk_size,
+        n_action_steps=min(getattr(config, "n_action_steps", rules.chunk_size), rules.chunk_size),
+        n_obs_steps=rules.n_obs_steps,
+        supports_rtc=horizon > 0,
+        rtc_horizon=horizon,
+        mode="exclusive",
+        mode_reason="the manifest says so" if family.sharing == "shared" else family.reason,
+        contract=found.contract,
+        contract_source=found.source,
+        warnings=(*found.warnings, *((family.caution,) if family.caution else ())),
+        processors=processors,
+        rules=rules,
+        runner=runner,
+    )
+    warm_up(served, warmup_inferences)
+    if family.sharing == "shared" and serving_mode != "exclusive":
+        return _shared(served, family, serving_mode)
+    return served
+
+
+def discover(packages: tuple[str, ...]) -> None:
+    """Import packages that bring policies: installed ones by their names, and those given."""
+    from lerobot.configs.parser import PluginLoadError, load_plugin
+    from lerobot.utils.import_utils import register_third_party_plugins
+
+    register_third_party_plugins()
+    for package in packages:
+        try:
+            load_plugin(package)
+        except PluginLoadError as error:
+            raise BadInput(f"model.discover_packages: {error}.") from error
+
+
+def _servable(config: Any, serving_mode: ServingMode) -> Family:
+    family = family_of(config)
+    if family.sharing == "refused":
+        raise BadInput(f"model: {config.type} cannot be served: {family.reason}.")
+    if family.sharing == "exclusive" and serving_mode == "shared":
+        raise BadInput(
+            f"serving_mode: {config.type} cannot be shared: {family.reason}.",
+            "Leave serving_mode at auto.",
+        )
+    return family
+
+
+def _shared(served: ServedPolicy, family: Family, serving_mode: ServingMode) -> ServedPolicy:
+    """Shared if that is proven; where the manifest does not insist, exclusive otherwise."""
+    mode: Literal["shared", "exclusive"] = "shared"
+    reason = family.reason
+    if found := impurity(served):
+        if serving_mode == "shared":
+            raise BadInput(
+                f"serving_mode: this {served.policy_type} cannot be shared: {found}.",
+                "Leave serving_mode at auto.",
+            )
+        mode, reason = "exclusive", found
+    return replace(served, mode=mode, mode_reason=reason)
+
+
+def _enable_rtc(policy: Any, settings: RtcSettings) -> int:
+    """Prepare real-time chunking as LeRobot's rollout does; its horizon, 0 if there is none."""
+    # Asked first, because importing LeRobot's engine for its stricter answer takes seconds.
+    if not settings.enabled or not policy.supports_rtc():
+        return 0
+    from lerobot.configs import RTCAttentionSchedule
+    from lerobot.policies.rtc import RTCConfig
+    from lerobot.rollout.inference.rtc import supports_rtc_inference
+
+    if not supports_rtc_inference(policy):
+        return 0
+    policy.config.rtc_config = RTCConfig(
+        execution_horizon=settings.execution_horizon,
+        max_guidance_weight=settings.max_guidance_weight,
+        prefix_attention_schedule=RTCAttentionSchedule(settings.prefix_attention_schedule),
+    )
+    if hasattr(policy, "init_rtc_processor"):
+        policy.init_rtc_processor()
+    return settings.execution_horizon
+
+
+def _name_actions(before: Any, names: tuple[str, ...]) -> None:
+    """Joints can be left out of relative actions by name, and not every checkpoint has names."""
+    step = relative_step(before)
+    if step is not None and step.action_names is None:
+        step.action_names = list(names)

@@ -1,0 +1,90 @@
+"""The policy on its device: one prepared request in, one tensor of actions out."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from lerobot.policies.utils import populate_queues
+from lerobot.utils.constants import OBS_IMAGE, OBS_IMAGES
+
+from lefleet.policy.families import Feed
+from lefleet.policy.pipeline import Batch, Prepared
+from lefleet.policy.settings import Dtype
+
+
+class Runner:
+    """A loaded policy; belongs to one thread, which owns the device."""
+
+    def __init__(self, policy: Any, feed: Feed, device: str, dtype: Dtype, *, rtc: bool) -> None:
+        self._policy = policy
+        self._feed = feed
+        self._device = torch.device(device)
+        self._dtype = dtype
+        self._rtc = rtc
+
+    def predict(self, prepared: Prepared) -> torch.Tensor:
+        """Actions as the policy makes them: 1 x step x action.
+
+        Autograd stays possible (no inference mode), because real-time chunking uses it.
+        """
+        with torch.no_grad(), self._autocast():
+            torch.manual_seed(prepared.seed)
+            if self._feed == "queues":
+                actions = self._from_queues(prepared)
+            else:
+                if self._feed == "restart":
+                    self._policy.reset()
+                actions = self._policy.predict_action_chunk(
+                    prepared.batches[-1], **self._prefix(prepared)
+                )
+        return actions.to(torch.float32)
+
+    def reset(self) -> None:
+        """Forget everything, as at the start of an episode."""
+        self._policy.reset()
+
+    def _prefix(self, prepared: Prepared) -> dict[str, Any]:
+        """LeRobot's engine passes both also when nothing is left of the last chunk."""
+        if not self._rtc:
+            return {}
+        return {
+            "inference_delay": prepared.inference_delay,
+            "prev_chunk_left_over": prepared.prefix,
+        }
+
+    def _from_queues(self, prepared: Prepared) -> torch.Tensor:
+        """What select_action does up to the chunk, with the request's own history."""
+        np.random.seed(prepared.seed % 2**32)  # tdmpc draws from numpy too
+        self._policy.reset()
+        batches = [self._with_images(batch) for batch in prepared.batches]
+        for batch in batches:
+            # The queues have no public name, and select_action would compute a chunk for the first.
+            populate_queues(self._policy._queues, batch)  # noqa: SLF001
+        actions = self._policy.predict_action_chunk(batches[-1])
+        if self._policy.config.type == "tdmpc":
+            return _tdmpc_steps(actions, self._policy.config.n_action_repeats)
+        return actions
+
+    def _with_images(self, batch: Batch) -> Batch:
+        """Cameras under the one key that the queues know."""
+        cameras = list(self._policy.config.image_features)
+        if not cameras:
+            return batch
+        if self._policy.config.type == "tdmpc":
+            return {**batch, OBS_IMAGE: batch[cameras[0]]}
+        return {**batch, OBS_IMAGES: torch.stack([batch[key] for key in cameras], dim=-4)}
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self._dtype in ("bfloat16", "float16"):
+            return torch.autocast(self._device.type, dtype=getattr(torch, self._dtype))
+        if self._dtype == "auto" and self._device.type == "cuda" and self._policy.config.use_amp:
+            return torch.autocast(self._device.type)
+        return nullcontext()
+
+
+def _tdmpc_steps(actions: torch.Tensor, repeats: int) -> torch.Tensor:
+    """Time comes first in its plans, and LeRobot repeats the first action if told to."""
+    if repeats > 1:
+        actions = actions[:1].expand(repeats, -1, -1)
+    return actions.transpose(0, 1).contiguous()

@@ -1,0 +1,49 @@
+"""Which checkpoint is served, on which device, and what a manifest says about its columns."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from lefleet.records.border import Strict
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""auto: as the checkpoint says. Otherwise the precision that chunks are computed in."""
+
+ServingMode = Literal["auto", "shared", "exclusive"]
+
+
+class ModelSettings(Strict, frozen=True, kw_only=True):
+    """A checkpoint and how it is run."""
+
+    repo_or_path: str
+    """A train stage folder, a pretrained_model folder, or a hub id as user/name."""
+    revision: str = "main"
+    """Of the hub; a folder has none, and then this only names it."""
+    dtype: Dtype = "auto"
+    device: str = "cpu"
+    compile: bool = False
+    peft: str = ""
+    """An adapter to put on the checkpoint; one that lies in the checkpoint's folder is found."""
+    discover_packages: tuple[str, ...] = ()
+    """Packages that are imported first, because they bring policies of their own."""
+
+
+class RtcSettings(Strict, frozen=True, kw_only=True):
+    """Real-time chunking, as LeRobot's RTCConfig has it."""
+
+    enabled: bool = True
+    execution_horizon: Annotated[int, Meta(ge=1)] = 10
+    max_guidance_weight: Annotated[float, Meta(gt=0)] = 10.0
+    prefix_attention_schedule: Literal["ZEROS", "ONES", "LINEAR", "EXP"] = "LINEAR"
+
+
+class ContractOverride(Strict, frozen=True, kw_only=True):
+    """What a person knows about the columns where no file says it."""
+
+    action_names: tuple[str, ...] = ()
+    vectors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Ordered names of each input vector, by feature key."""
+    cameras: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Height, width and channels that the policy was trained with, by feature key."""
+    fps: Annotated[float, Meta(gt=0)] | None = None
+    robot_type: str = ""
