@@ -35,8 +35,8 @@ lock: ## rewrite requirements.lock from pyproject.toml
 	scripts/lock
 
 clean: ## remove caches and built things; keeps .venv and runs/
-	rm -rf site dist client/dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src client tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf site dist client/dist plugin/dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src client plugin tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-.venv/.ready: requirements.lock pyproject.toml client/pyproject.toml scripts/bootstrap
+.venv/.ready: requirements.lock pyproject.toml client/pyproject.toml plugin/pyproject.toml scripts/bootstrap
 	scripts/bootstrap

@@ -1,0 +1,15 @@
+"""A LeRobot policy that runs elsewhere: `--policy.type=lefleet` asks a LeFleet policy server.
+
+    configuration_lefleet  where the server is, and how to ask it
+    modeling_lefleet       the policy: chunks from the server, one action at a time
+    processor_lefleet      processors that leave everything as it is
+    rows                   LeRobot's batches as the server's observations
+
+LeRobot imports this package by the name of its distribution, and finds the modules by theirs.
+Batches come from LeRobot's programs and go to `lefleet_client.remote`; actions go the other way.
+Imports lerobot, torch and lefleet_client, nothing of lefleet.
+"""
+
+from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
+
+__all__ = ["LefleetConfig"]
