@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lefleet_client.wire import ActionChunk, decode_tensor
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -46,3 +48,25 @@ class RemoteChunk:
     seq_id: int
     server: str
     digest: str
+
+    @classmethod
+    def of(
+        cls, chunk: ActionChunk, *, encode_ms: float, round_trip_ms: float, server: str, digest: str
+    ) -> "RemoteChunk":
+        """The chunk with arrays of its own: whoever keeps it does not keep the message."""
+        return cls(
+            model=np.array(decode_tensor(chunk.chunk_model), np.float32),
+            robot=np.array(decode_tensor(chunk.chunk_robot), np.float32),
+            timing=Timing(
+                encode_ms=encode_ms,
+                round_trip_ms=round_trip_ms,
+                queue_wait_ms=chunk.queue_wait_ms,
+                prepare_ms=chunk.prepare_ms,
+                inference_ms=chunk.inference_ms,
+            ),
+            superseded=chunk.superseded,
+            load=chunk.load,
+            seq_id=chunk.seq_id,
+            server=server,
+            digest=digest,
+        )

@@ -20,13 +20,13 @@ class Exchange:
 
     def __init__(self, episode_id: int, deadline_s: float, resend_s: float) -> None:
         self._episode_id = episode_id
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._resend_s = resend_s
         self._sent_ns: dict[int, int] = {}
 
     @property
     def left_s(self) -> float:
-        return self._deadline_s - time.monotonic()
+        return self.deadline_s - time.monotonic()
 
     @property
     def sent(self) -> int:
@@ -55,8 +55,8 @@ class Exchange:
 
     def _wait(self, link: Link, until_s: float) -> Arrived | None:
         """The chunk; None when none came in time, or none will come over this link."""
-        until_s = min(until_s, self._deadline_s)
-        while not link.closed_because and (left_s := until_s - time.monotonic()) > 0:
+        until_s = min(until_s, self.deadline_s)
+        while not link.is_over and (left_s := until_s - time.monotonic()) > 0:
             seems_dead = link.is_gone and not link.is_draining
             got = link.receive(min(left_s, _GRACE_S) if seems_dead else left_s)
             if isinstance(got, Arrived) and self._is_mine(got):

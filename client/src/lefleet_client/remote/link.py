@@ -76,6 +76,7 @@ class Link:
         self._headers = HeaderReader()
         self._inbox = Inbox()
         self._session_id = ""
+        self._is_woken = False
         self.server = status.server
         self.service = status.service
         self.is_draining = False
@@ -101,9 +102,14 @@ class Link:
         return reply
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return bool(self.closed_because) or self._is_woken
+
+    @property
     def is_usable(self) -> bool:
         """Whether the next observation can go here."""
-        return not (self.is_draining or self.is_gone or self.closed_because)
+        return not (self.is_draining or self.is_gone or self.is_over)
 
     @property
     def state(self) -> str:
@@ -165,6 +171,7 @@ class Link:
 
     def wake(self) -> None:
         """Let a waiting caller go; any thread may call."""
+        self._is_woken = True
         self._inbox.close()
 
     def close(self, *, say_goodbye: bool) -> None:

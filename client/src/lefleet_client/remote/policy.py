@@ -11,37 +11,27 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from lefleet_client.remote.chunk import RemoteChunk, Timing
+from lefleet_client.remote.chunk import RemoteChunk
+from lefleet_client.remote.connection import Connection, open_node
 from lefleet_client.remote.encoding import ArrayFrame, Request, prefix, split, split_all
-from lefleet_client.remote.errors import (
-    NoServer,
-    RemoteError,
-    Replaced,
-    TimedOut,
-)
+from lefleet_client.remote.errors import RemoteError, TimedOut
 from lefleet_client.remote.exchange import Exchange
 from lefleet_client.remote.features import RobotFeatures
-from lefleet_client.remote.link import Arrived, Link
+from lefleet_client.remote.link import Link
 from lefleet_client.remote.opening import Opener, Wanted
 from lefleet_client.remote.probe import choose_codec
 from lefleet_client.remote.resize import Sizes, require_resizing
-from lefleet_client.transport import (
-    CannotOpen,
-    Tls,
-    Transport,
-    ZenohSettings,
-    ZenohTransport,
-)
-from lefleet_client.wire import REPLACED, SessionAck, decode_tensor
+from lefleet_client.transport import Tls, Transport
+from lefleet_client.wire import SessionAck
 from lefleet_client.wire.session import CodecChoice
 
 _LOG = logging.getLogger(__name__)
 
 _SHORTEST_RESEND_S = 0.5
 _FIRST_RESEND_S = 1.0
+_WAKE_S = 0.02
 
 
 class RemotePolicy:
@@ -100,7 +90,7 @@ class RemotePolicy:
         self._resend_s = _FIRST_RESEND_S
         self._owned: list[Transport] = []
         if transport is None:
-            transport = _open(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
+            transport = open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
             self._owned.append(transport)
         wanted = Wanted(
             service=service,
@@ -114,7 +104,7 @@ class RemotePolicy:
             image_codec=image_codec,
             tags=dict(tags or {}),
         )
-        self._opener = Opener(
+        opener = Opener(
             transport,
             wanted,
             places=", ".join(endpoints),
@@ -122,26 +112,25 @@ class RemotePolicy:
             pause=self._pause,
         )
         try:
-            self._link, self._ack = self._opener.open(time.monotonic() + timeout_s)
+            self._connection = Connection(opener, time.monotonic() + timeout_s)
         except BaseException:
             self._close_transport()
             raise
-        self._warn()
 
     @property
     def ack(self) -> SessionAck:
         """What the server said about itself when the newest session was opened."""
-        return self._ack
+        return self._connection.ack
 
     @property
     def server(self) -> str:
         """The server of the newest session."""
-        return self._link.server
+        return self._connection.link.server
 
     @property
     def image_codec(self) -> str:
         """The codec in use; empty before the first image was sent to this server."""
-        return self._link.codec or ""
+        return self._connection.link.codec or ""
 
     def infer(
         self,
@@ -181,7 +170,7 @@ class RemotePolicy:
         with self._one_caller():
             self._episode_id = (self._episode_id + 1) % 2**32
             self._is_episode_fresh = True
-            link = self._link
+            link = self._connection.link
             link.catch_up()
             if link.is_usable and not link.reset(self._episode_id, self._connect_timeout_s):
                 _LOG.warning(
@@ -195,10 +184,13 @@ class RemotePolicy:
         if self._closed.is_set():
             return
         self._closed.set()
-        self._link.wake()
-        with self._busy:
-            self._link.close(say_goodbye=True)
+        while not self._busy.acquire(timeout=_WAKE_S):
+            self._connection.link.wake()
+        try:
+            self._connection.link.close(say_goodbye=True)
             self._close_transport()
+        finally:
+            self._busy.release()
 
     def __enter__(self) -> "RemotePolicy":
         return self
@@ -213,7 +205,7 @@ class RemotePolicy:
 
     def _ask(self, request: Request, exchange: Exchange) -> RemoteChunk:
         while exchange.left_s > 0:
-            link = self._usable_link(exchange)
+            link = self._connection.usable(exchange.deadline_s)
             quality = self._quality(link, request)
             if quality is None:
                 continue
@@ -226,71 +218,41 @@ class RemotePolicy:
                 self._is_episode_fresh = False
                 round_trip_ms = exchange.round_trip_ms(answer)
                 self._resend_s = max(_SHORTEST_RESEND_S, 3 * round_trip_ms / 1000)
-                return self._chunk(answer, encode_ms, round_trip_ms)
+                return RemoteChunk.of(
+                    answer.chunk,
+                    encode_ms=encode_ms,
+                    round_trip_ms=round_trip_ms,
+                    server=link.server,
+                    digest=self._connection.ack.digest,
+                )
+        link = self._connection.link
         raise TimedOut(
-            f"no chunk from server {self._link.server} within {self._timeout_s:g} s; the "
-            f"observation was sent {exchange.sent} times and the server {self._link.state}. Is it "
-            "overloaded, or the network too slow for these images? A longer timeout_s may help"
+            f"no chunk from server {link.server} within {self._timeout_s:g} s; the observation was "
+            f"sent {exchange.sent} times and the server {link.state}. Is it overloaded, or the "
+            "network too slow for these images? A longer timeout_s may help"
         )
-
-    def _usable_link(self, exchange: Exchange) -> Link:
-        link = self._link
-        link.catch_up()
-        if link.is_usable:
-            return link
-        because, link.closed_because = link.closed_because, "left"
-        link.close(say_goodbye=False)
-        if because.startswith(REPLACED):
-            raise Replaced(
-                f"another process opened a session on server {link.server} with the client_id of "
-                "this one; give each its own client_id. The next call takes the place back"
-            )
-        _LOG.info("left server %s: %s", link.server, because or link.state)
-        self._link, self._ack = self._opener.open(time.monotonic() + exchange.left_s)
-        self._warn()
-        return self._link
 
     def _quality(self, link: Link, request: Request) -> int | None:
         """How images are encoded for this link: 0 is raw. None when the link was lost."""
         if not request.frame.images:
             return 0
         if link.codec is None:
-            told = next(
-                (one for one in (self._ack.image_codec, self._image_codec) if one != "auto"), None
+            ours, theirs = self._image_codec, self._connection.ack.image_codec
+            choice = ours if theirs == "auto" else theirs
+            link.codec = (
+                choose_codec(link, request, self._episode_id, self._jpeg_quality)
+                if choice == "auto"
+                else choice
             )
-            link.codec = told or choose_codec(link, request, self._episode_id, self._jpeg_quality)
         if link.codec is None:
             return None
         return 0 if link.codec == "raw" else self._jpeg_quality
 
-    def _chunk(self, answer: Arrived, encode_ms: float, round_trip_ms: float) -> RemoteChunk:
-        chunk = answer.chunk
-        return RemoteChunk(
-            model=np.array(decode_tensor(chunk.chunk_model), np.float32),
-            robot=np.array(decode_tensor(chunk.chunk_robot), np.float32),
-            timing=Timing(
-                encode_ms=encode_ms,
-                round_trip_ms=round_trip_ms,
-                queue_wait_ms=chunk.queue_wait_ms,
-                prepare_ms=chunk.prepare_ms,
-                inference_ms=chunk.inference_ms,
-            ),
-            superseded=chunk.superseded,
-            load=chunk.load,
-            seq_id=chunk.seq_id,
-            server=self._link.server,
-            digest=self._ack.digest,
-        )
-
     def _sizes(self) -> Sizes:
         if isinstance(self._resize, Mapping):
             return self._resize
-        cameras = self._ack.contract.cameras if self._resize else {}
+        cameras = self._connection.ack.contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
-
-    def _warn(self) -> None:
-        for warning in self._ack.warnings:
-            _LOG.warning("server %s: %s", self._link.server, warning)
 
     @contextmanager
     def _one_caller(self) -> Iterator[None]:
@@ -316,19 +278,3 @@ class RemotePolicy:
     def _close_transport(self) -> None:
         for transport in self._owned:
             transport.close()
-
-
-def _open(
-    endpoints: tuple[str, ...], tls: Tls | None, timeout_s: float, extra: dict[str, Any]
-) -> Transport:
-    settings = ZenohSettings(
-        mode="client" if len(endpoints) == 1 else "peer",
-        connect=endpoints,
-        tls=tls,
-        open_timeout_s=timeout_s,
-        extra=extra,
-    )
-    try:
-        return ZenohTransport.open(settings)
-    except CannotOpen as error:
-        raise NoServer(str(error)) from None
