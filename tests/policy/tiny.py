@@ -9,6 +9,10 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
 from lerobot.policies.factory import make_pre_post_processors
+from lerobot.policies.tdmpc.configuration_tdmpc import TDMPCConfig
+from lerobot.policies.tdmpc.modeling_tdmpc import TDMPCPolicy
+from lerobot.policies.vqbet.configuration_vqbet import VQBeTConfig
+from lerobot.policies.vqbet.modeling_vqbet import VQBeTPolicy
 from lerobot.processor import (
     AbsoluteActionsProcessorStep,
     NormalizerProcessorStep,
@@ -17,6 +21,21 @@ from lerobot.processor import (
 
 from lefleet.records import Contract, encode
 from lefleet.stages.contract import CONTRACT_FILE
+from tests.policy.plugin.configuration_tiny import (
+    TinyFlowConfig,
+    TinyLeakyConfig,
+    TinyMuteConfig,
+    TinyStrangerConfig,
+)
+from tests.policy.plugin.modeling_tiny import (
+    TinyFlowPolicy,
+    TinyLeakyPolicy,
+    TinyMutePolicy,
+    TinyStrangerPolicy,
+)
+
+PLUGIN = "tests.policy.plugin"
+"""The package that a server must be told to import for the last five."""
 
 STATE = "observation.state"
 ENVIRONMENT = "observation.environment_state"
@@ -82,13 +101,89 @@ def diffusion_history(folder: Path, *, contract: bool = True, seed: int = 0, **c
     return _save(folder, config, DiffusionPolicy, contract=contract, seed=seed)
 
 
+def rtc_flow(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """A flow with real-time chunking: what is left of the last chunk changes the next one."""
+    config = TinyFlowConfig(**_features(STATE), device="cpu")
+    return _save(folder, config, TinyFlowPolicy, contract=contract, seed=seed)
+
+
+def rtc_relative(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """The same with actions relative to the state, except the gripper's."""
+    config = TinyFlowConfig(**_features(STATE), device="cpu")
+    return _save(folder, config, TinyFlowPolicy, contract=contract, seed=seed, relative=True)
+
+
+def impure(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """A policy that leaks one robot's state into the next one's chunk, and claims not to."""
+    config = TinyLeakyConfig(**_features(STATE), device="cpu")
+    return _save(folder, config, TinyLeakyPolicy, contract=contract, seed=seed)
+
+
+def mute(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """A policy whose chunk API raises NotImplementedError."""
+    config = TinyMuteConfig(**_features(STATE), device="cpu")
+    return _save(folder, config, TinyMutePolicy, contract=contract, seed=seed)
+
+
+def stranger(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
+    """A policy of a type that LeFleet does not know."""
+    config = TinyStrangerConfig(**_features(STATE), device="cpu", **changes)
+    return _save(folder, config, TinyStrangerPolicy, contract=contract, seed=seed)
+
+
+def tdmpc(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
+    """A policy that plans from its queues."""
+    settings = {
+        "latent_dim": 4,
+        "q_ensemble_size": 2,
+        "mlp_dim": 8,
+        "state_encoder_hidden_dim": 8,
+        "cem_iterations": 2,
+        "n_gaussian_samples": 8,
+        "n_pi_samples": 4,
+        "n_elites": 4,
+        "n_action_repeats": 1,
+        "n_action_steps": 5,
+        "device": "cpu",
+    }
+    features = _features(STATE, ENVIRONMENT)
+    del features["normalization_mapping"]  # it insists on its own: actions from -1 to 1
+    config = TDMPCConfig(**features, **settings | changes)
+    return _save(folder, config, TDMPCPolicy, contract=contract, seed=seed)
+
+
+def vqbet(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """A policy whose chunk reads a queue of three observations."""
+    config = VQBeTConfig(
+        **_features(STATE, TOP),
+        n_obs_steps=3,
+        n_action_pred_token=2,
+        action_chunk_size=3,
+        crop_shape=(20, 20),
+        pretrained_backbone_weights=None,
+        use_group_norm=True,
+        spatial_softmax_num_keypoints=2,
+        vqvae_n_embed=4,
+        vqvae_embedding_dim=8,
+        vqvae_enc_hidden_dim=8,
+        gpt_block_size=32,
+        gpt_input_dim=8,
+        gpt_output_dim=8,
+        gpt_n_layer=1,
+        gpt_n_head=2,
+        gpt_hidden_dim=8,
+        device="cpu",
+    )
+    return _save(folder, config, VQBeTPolicy, contract=contract, seed=seed)
+
+
 def write_contract(folder: Path, config, **changes) -> None:
     """lefleet.json as the train stage writes it."""
     named = {STATE: JOINTS, ENVIRONMENT: OBJECT}
     values = {
         "action_names": JOINTS,
         "vectors": {key: named[key] for key in config.input_features if key in named},
-        "cameras": {key: (HEIGHT, WIDTH, 3) for key in config.image_features},
+        "cameras": dict.fromkeys(config.image_features, (HEIGHT, WIDTH, 3)),
         "fps": FPS,
         "policy_type": config.type,
         "robot_type": "arm",
@@ -142,7 +237,7 @@ def _save(
         policy = policy_class(config)
         for parameter in policy.parameters():
             # Fresh biases and query embeddings are often zero, and then inputs hardly matter.
-            torch.nn.init.normal_(parameter, std=0.2)
+            torch.nn.init.normal_(parameter, std=0.5)
     policy.save_pretrained(folder)
     before, after = make_pre_post_processors(config, dataset_stats=statistics(config))
     if relative:

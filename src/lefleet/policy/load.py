@@ -83,7 +83,9 @@ def load_policy(
     )
     warm_up(served, warmup_inferences)
     if family.sharing == "shared" and serving_mode != "exclusive":
-        return _shared(served, family, serving_mode)
+        served = _shared(served, family, serving_mode)
+    if served.mode == "exclusive":
+        served.reset()
     return served
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from lerobot.policies.utils import populate_queues
-from lerobot.utils.constants import OBS_IMAGE, OBS_IMAGES
+from lerobot.utils.constants import ACTION, OBS_IMAGE, OBS_IMAGES
 
 from lefleet.policy.families import Feed
 from lefleet.policy.pipeline import Batch, Prepared
@@ -57,7 +57,7 @@ class Runner:
         """What select_action does up to the chunk, with the request's own history."""
         np.random.seed(prepared.seed % 2**32)  # tdmpc draws from numpy too
         self._policy.reset()
-        batches = [self._with_images(batch) for batch in prepared.batches]
+        batches = [self._queued(batch) for batch in prepared.batches]
         for batch in batches:
             # The queues have no public name, and select_action would compute a chunk for the first.
             populate_queues(self._policy._queues, batch)  # noqa: SLF001
@@ -66,14 +66,15 @@ class Runner:
             return _tdmpc_steps(actions, self._policy.config.n_action_repeats)
         return actions
 
-    def _with_images(self, batch: Batch) -> Batch:
-        """Cameras under the one key that the queues know."""
+    def _queued(self, batch: Batch) -> Batch:
+        """As select_action makes it: no action, and cameras under the one key of the queue."""
+        batch = {key: value for key, value in batch.items() if key != ACTION}
         cameras = list(self._policy.config.image_features)
-        if not cameras:
-            return batch
-        if self._policy.config.type == "tdmpc":
-            return {**batch, OBS_IMAGE: batch[cameras[0]]}
-        return {**batch, OBS_IMAGES: torch.stack([batch[key] for key in cameras], dim=-4)}
+        if cameras and self._policy.config.type == "tdmpc":
+            batch[OBS_IMAGE] = batch[cameras[0]]
+        elif cameras:
+            batch[OBS_IMAGES] = torch.stack([batch[key] for key in cameras], dim=-4)
+        return batch
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._dtype in ("bfloat16", "float16"):
