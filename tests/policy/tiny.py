@@ -21,20 +21,20 @@ from lerobot.processor import (
 
 from lefleet.records import Contract, encode
 from lefleet.stages.contract import CONTRACT_FILE
-from tests.policy.plugin.configuration_tiny import (
+from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
     TinyLeakyConfig,
     TinyMuteConfig,
     TinyStrangerConfig,
 )
-from tests.policy.plugin.modeling_tiny import (
+from tests.policy.plugins.modeling_tiny import (
     TinyFlowPolicy,
     TinyLeakyPolicy,
     TinyMutePolicy,
     TinyStrangerPolicy,
 )
 
-PLUGIN = "tests.policy.plugin"
+PLUGIN = "tests.policy.plugins"
 """The package that a server must be told to import for the last five."""
 
 STATE = "observation.state"

@@ -5,7 +5,7 @@ from lerobot.policies.pretrained import PreTrainedPolicy
 from lerobot.policies.rtc import RTCProcessor
 from torch import Tensor, nn
 
-from tests.policy.plugin.configuration_tiny import (
+from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
     TinyLeakyConfig,
     TinyMuteConfig,
