@@ -95,12 +95,13 @@ class LefleetPolicy(PreTrainedPolicy):
                 f"the batch has {len(frames)} rows, and had {len(self._past[-1])} in this episode"
             )
         tasks = tasks_of(batch, len(frames))
+        seeds = draw_seeds(len(frames))
         chunks = [
             remote.infer(
                 frame,
                 task=tasks[row],
                 history=[earlier[row] for earlier in self._past],
-                noise_seed=_seed(),
+                noise_seed=seeds[row],
             ).robot
             for row, frame in enumerate(frames)
         ]
@@ -160,6 +161,7 @@ def _open(config: LefleetConfig, task: str) -> RemotePolicy:
     return remote
 
 
-def _seed() -> int:
+def draw_seeds(rows: int) -> list[int]:
     """From the generator that LeRobot's `--seed` sets, so that an evaluation can be repeated."""
-    return int(torch.randint(0, 2**63 - 1, ()).item())
+    drawn: list[int] = torch.randint(0, 2**63 - 1, (rows,)).tolist()
+    return drawn
