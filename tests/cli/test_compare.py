@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from lefleet.cli.compare import checkpoint_named
+from lefleet.cli.checkpoints import checkpoint_named
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
 from lefleet.records import ExpertDemos

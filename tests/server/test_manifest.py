@@ -32,7 +32,7 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
     manifest = load_manifest(pytestconfig.rootpath / "configs" / "serve.yaml")
     default = load_manifest(None, [f"--model.repo_or_path={manifest.model.repo_or_path}"])
     for field in msgspec.structs.fields(Manifest):
-        if field.name not in ("server_name", "capture", "contract", "rtc"):
+        if field.name not in ("server_name", "capture", "contract"):
             assert getattr(manifest, field.name) == getattr(default, field.name), field.name
     text = (pytestconfig.rootpath / "configs" / "serve.yaml").read_text()
     for kind in (Manifest, ModelSettings, ContractOverride, RtcSettings, CaptureSettings):
@@ -60,7 +60,7 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--zenoh.listen=[]", "zenoh.listen: nobody could reach this server"),
         ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),
         ("--zenoh.mode=client", "zenoh.connect: a client needs at least one"),
-        ("--zenoh.mode=router", "zenoh.mode: Invalid enum value 'router'. Use client or peer."),
+        ("--zenoh.mode=star", "zenoh.mode: Invalid enum value 'star'. Use client, peer or router."),
         ("--zenoh.tls={ca: no.pem, cert: c, key: k}", "zenoh.listen: 'tcp/"),
         ("--zenoh.extra={no/such: 1}", "zenoh.extra.no/such: Zenoh does not take 1"),
         ("--model_name=///", "model_name: "),

@@ -7,9 +7,13 @@
     stage      run one stage as a child process
     display    progress and results for people, plain lines or JSON for everyone else
     doctor     is this machine ready?
+    serving    arguments of the commands about policy servers
+    serve, router, fleet, ping, replay, contract   these commands
+    network    how they connect, and their errors
+    logs       what a server says to its operator
 
-On top of everything: imports `stages` and `records`, is imported by nobody. Nothing here imports
-torch, LeRobot or MuJoCo, so `lefleet --help` answers at once.
+On top of everything: imports `stages`, `records` and `server`, is imported by nobody. What imports
+torch, LeRobot or MuJoCo is itself imported late, so that `lefleet --help` answers at once.
 """
 
 from lefleet.cli.main import main

@@ -8,6 +8,8 @@ import msgspec
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
+from lefleet.cli.output import Output, RunOutput
+from lefleet.cli.serving import Fleet, Ping, Replay, Router, Serve, ShowContract
 from lefleet.errors import BadInput
 from lefleet.records import (
     Corrections,
@@ -18,16 +20,6 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.records.compare import Metric, Scope
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """How to answer."""
-
-    json: bool = False
-    """Print the result as JSON on stdout; progress goes to stderr."""
-    debug: bool = False
-    """Show this command's stack trace; a stage's own is in its log.txt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +93,6 @@ class Doctor(Output):
     systemd: Path | None = None
     """Check nothing; print a systemd user unit that goes on with the interrupted runs of this work
     folder when the machine starts."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOutput(Output):
-    """Commands about runs."""
-
-    workdir: Path = Path("runs")
-    """Folder with the ledger and a folder for every run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,16 +193,27 @@ Command = (
     | Annotated[Evaluate, subcommand("eval", prefix_name=False)]
     | Annotated[Compare, subcommand("compare", prefix_name=False)]
     | Annotated[Improve, subcommand("improve", prefix_name=False)]
+    | Annotated[Serve, subcommand("serve", prefix_name=False)]
+    | Annotated[Router, subcommand("router", prefix_name=False)]
+    | Annotated[Fleet, subcommand("fleet", prefix_name=False)]
+    | Annotated[Ping, subcommand("ping", prefix_name=False)]
+    | Annotated[Replay, subcommand("replay", prefix_name=False)]
+    | Annotated[ShowContract, subcommand("contract", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 
 
 StageLeaf = CollectExpert | CollectDataset | CollectCorrections | Train | Evaluate | Improve
-Leaf = StageLeaf | Compare | Doctor | Demo | Run | Resume | Stop | Status
+LoopLeaf = Demo | Run | Resume | Stop | Status
+ServingLeaf = Serve | Router | Fleet | Ping | Replay | ShowContract
+Leaf = StageLeaf | LoopLeaf | ServingLeaf | Compare | Doctor
+
+_WITH_FILE: dict[str, type] = {"run": Run, "demo": Run, "serve": Serve, "replay": Replay}
+"""Commands whose --key=value flags override a file, and those that are their own."""
 
 
 class Parsed(NamedTuple):
-    """A command and the --key=value flags that override a run's config."""
+    """A command and the --key=value flags that override its config or manifest."""
 
     command: Leaf
     overrides: tuple[str, ...] = ()
@@ -226,8 +221,8 @@ class Parsed(NamedTuple):
 
 def parse(arguments: list[str]) -> Parsed:
     """Arguments to a command; prints help or an error and exits 2 where they are wrong."""
-    if arguments[:1] in (["run"], ["demo"]):
-        overrides = [one for one in arguments[1:] if _is_override(one)]
+    if arguments and (command_type := _WITH_FILE.get(arguments[0])):
+        overrides = [one for one in arguments[1:] if _is_override(one, command_type)]
         own = [one for one in arguments if one not in overrides]
         return Parsed(_leaf(own), tuple(overrides))
     where = arguments.index("--") if "--" in arguments else len(arguments)
@@ -240,10 +235,10 @@ def parse(arguments: list[str]) -> Parsed:
     return Parsed(replace(command, request=request))
 
 
-def _is_override(argument: str) -> bool:
-    """Whether a flag of run or demo sets a field of the config, and not of the command."""
-    name = argument.removeprefix("--").partition("=")[0]
-    own = {field.name for field in fields(Run)}
+def _is_override(argument: str, command: type) -> bool:
+    """Whether a flag sets a field of the config or manifest, and not of the command."""
+    name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
+    own = {field.name.replace("_", "-") for field in fields(command)}
     return argument.startswith("--") and "=" in argument and name not in own
 
 

@@ -5,22 +5,18 @@ from pathlib import Path
 
 import msgspec
 
+from lefleet.cli.checkpoints import checkpoint_named
 from lefleet.cli.commands import Compare
 from lefleet.cli.display import show_progress, show_record
-from lefleet.cli.report import print_json
+from lefleet.cli.output import print_json
 from lefleet.errors import BadInput
-from lefleet.ledger import Ledger, RunRow, open_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
-from lefleet.loop.requests import stage_folder
-from lefleet.loop.runs import find
-from lefleet.loop.status import run_state
 from lefleet.records import CompareRequest, ComparisonRecord, SeedBlock, encode, validated
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.child import run_in_child
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
-from lefleet.stages.references import find_checkpoint, is_hub_id
+from lefleet.stages.references import find_checkpoint
 
 EASY = ("easy3",)
 MAX_PAIRS = 200
@@ -136,45 +132,3 @@ def _folder(command: Compare, question: bytes) -> Path:
     """The same question goes on in, or is answered from, the same folder."""
     name = hashlib.sha256(question).hexdigest()[:12]
     return (command.out or command.workdir / "comparisons" / name).expanduser().resolve()
-
-
-_REMEDY = "Name a checkpoint's folder, RUN:CYCLE, RUN:blessed, blessed, or a hub id as user/name."
-
-
-def checkpoint_named(name: str, workdir: Path, field: str) -> str:
-    """A path, as it is; `RUN:CYCLE`, `RUN:blessed` or `blessed` as the ledger has it."""
-    if Path(name).exists():
-        return str(Path(name).resolve())
-    run, colon, which = name.rpartition(":")
-    if not colon and which != "blessed":
-        if not is_hub_id(name):
-            raise BadInput(f"{field}: {name} does not exist.", _REMEDY)
-        return name
-    if not (workdir / LEDGER_FILE).exists():
-        raise BadInput(
-            f"{field}: {name} speaks of a run, but {workdir} has no ledger.", "Name its --workdir."
-        )
-    ledger = open_ledger(workdir)
-    row = find(ledger, run) if run else _newest_blessed(ledger, field)
-    if which == "blessed":
-        return _blessed(ledger, row, field)
-    if not which.isdigit():
-        raise BadInput(f"{field}: {which} is no cycle of {run}.", "Write RUN:2 or RUN:blessed.")
-    folder = stage_folder(workdir / row.id, int(which), "train")
-    if not folder.is_dir():
-        raise BadInput(f"{field}: {run} has trained no checkpoint in cycle {which}.")
-    return str(folder)
-
-
-def _blessed(ledger: Ledger, row: RunRow, field: str) -> str:
-    blessed = run_state(ledger, row).blessed()
-    if blessed is None:
-        raise BadInput(f"{field}: {row.id} has no blessed checkpoint yet.")
-    return blessed.path
-
-
-def _newest_blessed(ledger: Ledger, field: str) -> RunRow:
-    for row in reversed(ledger.runs()):
-        if run_state(ledger, row).blessed() is not None:
-            return row
-    raise BadInput(f"{field}: no run here has a blessed checkpoint.", "See: lefleet status")

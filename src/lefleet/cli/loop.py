@@ -10,7 +10,8 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from lefleet.cli.commands import Demo, Resume, Run, Status, Stop
-from lefleet.cli.report import is_interrupted, print_json, report, show_runs
+from lefleet.cli.output import print_json
+from lefleet.cli.report import is_interrupted, report, show_runs
 from lefleet.cli.viewer import view
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.ledger import Ledger, open_ledger

@@ -8,8 +8,12 @@ import sys
 import traceback
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lefleet.errors import LeFleetError
+
+if TYPE_CHECKING:
+    from lefleet.cli.commands import ServingLeaf
 
 
 def main() -> int:
@@ -43,7 +47,7 @@ def main() -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from lefleet.cli.commands import Compare, Doctor, StageCommand, parse
+    from lefleet.cli.commands import Compare, Doctor, ServingLeaf, StageCommand, parse
 
     command, overrides = parse(arguments)
     if isinstance(command, Doctor):
@@ -58,6 +62,41 @@ def _run(arguments: list[str]) -> int:
         from lefleet.cli.stage import run_stage_command
 
         return run_stage_command(command)
+    if isinstance(command, ServingLeaf):
+        return _run_serving(command, overrides)
     from lefleet.cli.loop import run_loop_command
 
     return run_loop_command(command, overrides)
+
+
+def _run_serving(command: "ServingLeaf", overrides: tuple[str, ...]) -> int:
+    """Each command imports only what it needs: looking at a fleet takes no torch."""
+    from lefleet.cli.network import network_errors
+    from lefleet.cli.serving import Fleet, Ping, Replay, Router, Serve
+
+    with network_errors():
+        match command:
+            case Serve():
+                from lefleet.cli.serve import serve_command
+
+                return serve_command(command, overrides)
+            case Router():
+                from lefleet.cli.router import router_command
+
+                return router_command(command)
+            case Fleet():
+                from lefleet.cli.fleet import fleet_command
+
+                return fleet_command(command)
+            case Ping():
+                from lefleet.cli.ping import ping_command
+
+                return ping_command(command)
+            case Replay():
+                from lefleet.cli.replay import replay_command
+
+                return replay_command(command, overrides)
+            case _:
+                from lefleet.cli.contract import contract_command
+
+                return contract_command(command)

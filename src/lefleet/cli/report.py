@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from lefleet.cli.output import print_json
 from lefleet.cli.viewer import PATIENCE_S
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.config import stored_config
@@ -56,12 +57,6 @@ def is_interrupted(workdir: Path, row: RunRow) -> bool:
     """
     is_fresh = time.time() - row.resumed_at < PATIENCE_S
     return row.state == "running" and not is_fresh and not is_controlled(workdir / row.id)
-
-
-def print_json(value: Any) -> None:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    sys.stdout.buffer.write(text + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class CapturedModel(Strict, frozen=True, kw_only=True):
     model: ModelSettings
     contract: ContractOverride | None = None
     trust_order: bool = False
-    rtc: RtcSettings | None = None
+    rtc: RtcSettings = RtcSettings()
 
     @classmethod
     def of(cls, manifest: Manifest) -> "CapturedModel":

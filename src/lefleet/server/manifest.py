@@ -67,8 +67,8 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """None: that of the contract."""
     strict_fps: bool = False
     """Refuse robots with another control rate instead of warning them."""
-    rtc: RtcSettings | None = None
-    """Real-time chunking. None: as the checkpoint has it."""
+    rtc: RtcSettings = RtcSettings()
+    """Real-time chunking, for policies that support it."""
     scheduler: SchedulerSettings = SchedulerSettings()
     session_idle_timeout_s: Seconds = 600.0
     grace_s: Seconds = 5.0
@@ -88,7 +88,15 @@ class Manifest(Strict, frozen=True, kw_only=True):
 
 def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:
     """The manifest in `path`, or the defaults, with `overrides` (`--a.b=c`) merged in."""
-    raw = {} if path is None else read_fields(path, "manifest", EXAMPLE)
+    if path is None:
+        return manifest_of({}, overrides)
+    return manifest_of(read_fields(path, "manifest", EXAMPLE), overrides, str(path))
+
+
+def manifest_of(
+    raw: dict[str, Any], overrides: Sequence[str] = (), source: str = "manifest"
+) -> Manifest:
+    """The manifest with these fields; `source` says where they come from, for the error."""
     merge(raw, overrides)
     if raw.get("model") is None:
         raise BadInput(
@@ -96,7 +104,7 @@ def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:
             "Name a run, a --manifest FILE, or --model.repo_or_path=PATH_OR_HUB_ID.",
         )
     _serve_as_peer(raw)
-    manifest = converted(raw, Manifest, "manifest" if path is None else str(path))
+    manifest = converted(raw, Manifest, source)
     _check(manifest)
     return _named(manifest)
 
@@ -106,7 +114,7 @@ def _serve_as_peer(raw: dict[str, Any]) -> None:
     zenoh = raw.get("zenoh")
     if isinstance(zenoh, dict):
         zenoh.setdefault("mode", "peer")
-        if zenoh["mode"] == "peer" and not zenoh.get("connect"):
+        if zenoh["mode"] != "client" and not zenoh.get("connect"):
             zenoh.setdefault("listen", [LISTEN])
 
 

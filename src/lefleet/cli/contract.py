@@ -1,0 +1,118 @@
+"""contract: what a checkpoint's columns mean, how that is known, and a manifest to serve it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from lefleet.cli.checkpoints import checkpoint_named
+from lefleet.cli.output import print_json
+from lefleet.cli.serving import ShowContract
+from lefleet.policy.checkpoint import find_files, read_config, rename_map_of
+from lefleet.policy.contract import FoundContract, find_contract
+from lefleet.policy.features import features_of
+from lefleet.policy.load import discover
+from lefleet.policy.settings import ModelSettings
+from lefleet.policy.sources import Known, sources_of
+
+_UNKNOWN = "nowhere"
+
+
+def contract_command(command: ShowContract) -> int:
+    """Reads the checkpoint's small files only; its weights are not loaded."""
+    name = checkpoint_named(
+        command.checkpoint, command.workdir.expanduser().resolve(), "checkpoint"
+    )
+    discover(())
+    model = ModelSettings(repo_or_path=name)
+    files = find_files(model)
+    config = read_config(files, model)
+    rename_map = rename_map_of(files)
+    # Trusting, so that what is known can be shown beside what is not.
+    found = find_contract(
+        files.folder,
+        config,
+        features_of(config),
+        None,
+        trust_order=True,
+        rename_map=rename_map,
+        digest=files.digest,
+    )
+    origins = _origins(found, sources_of(files.folder, config, None, rename_map))
+    manifest = _manifest(name, found, origins)
+    if command.json:
+        print_json({"contract": found.contract, "sources": origins, "manifest": manifest})
+    else:
+        _show(found, origins, manifest)
+    return 0
+
+
+def _origins(found: FoundContract, sources: list[Known]) -> dict[str, str]:
+    """For each part of the contract, the source that says it."""
+    contract = found.contract
+    parts: dict[str, Callable[[Known], Any]] = {
+        "action_names": lambda known: known.action_names,
+        **{f"vectors.{key}": _of("vectors", key) for key in contract.vectors},
+        **{f"cameras.{key}": _of("cameras", key) for key in contract.cameras},
+        "fps": lambda known: known.fps,
+        "robot_type": lambda known: known.robot_type,
+    }
+    origins = {
+        part: next((known.source for known in sources if says(known)), _UNKNOWN)
+        for part, says in parts.items()
+    }
+    # Shapes of images are in every policy's config, names of columns are not.
+    return {
+        part: "config.json" if part.startswith("cameras.") and origin == _UNKNOWN else origin
+        for part, origin in origins.items()
+    }
+
+
+def _of(group: str, key: str) -> Callable[[Known], Any]:
+    return lambda known: getattr(known, group).get(key)
+
+
+def _manifest(name: str, found: FoundContract, origins: dict[str, str]) -> dict[str, Any]:
+    """What serves this checkpoint; parts that nobody knows are there to be filled in."""
+    contract = found.contract
+    missing: dict[str, Any] = {}
+    if origins["action_names"] == _UNKNOWN:
+        missing["action_names"] = _blanks(contract.action_names)
+    for key, names in contract.vectors.items():
+        if origins[f"vectors.{key}"] == _UNKNOWN:
+            missing.setdefault("vectors", {})[key] = _blanks(names)
+    if origins["fps"] == _UNKNOWN:
+        missing["fps"] = contract.fps
+    manifest: dict[str, Any] = {"model": {"repo_or_path": name}}
+    return manifest | ({"contract": missing} if missing else {})
+
+
+def _blanks(names: tuple[str, ...]) -> list[str]:
+    return [f"name_of_column_{name}" for name in names]
+
+
+def _show(found: FoundContract, origins: dict[str, str], manifest: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    contract = found.contract
+    values = {
+        "action_names": ", ".join(contract.action_names),
+        **{f"vectors.{key}": ", ".join(names) for key, names in contract.vectors.items()},
+        **{
+            f"cameras.{key}": " x ".join(map(str, shape)) for key, shape in contract.cameras.items()
+        },
+        "fps": f"{contract.fps:g}",
+        "robot_type": contract.robot_type,
+    }
+    console.print(f"{contract.policy_type}, digest {contract.digest[:12]}", style="bold")
+    for part, origin in origins.items():
+        is_known = origin != _UNKNOWN
+        value = values[part] if is_known else "not known"
+        console.print(f"{part}: {value}")
+        if is_known:
+            console.print(f"    from {origin}", style="dim")
+    console.print()
+    if "contract" in manifest:
+        console.print("# Fill in what only you can know, in the order of the training data.")
+    console.print("# lefleet serve --manifest FILE", style="dim")
+    console.print(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True).rstrip())

@@ -1,0 +1,114 @@
+"""fleet: which servers are there, and who is on them."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lefleet.cli.network import connect
+from lefleet.cli.output import print_json, print_json_line
+from lefleet.cli.serving import Fleet
+from lefleet_client.remote import discover
+from lefleet_client.transport import Transport
+from lefleet_client.wire import Status
+
+_EVERY_S = 1.0
+
+
+def fleet_command(command: Fleet) -> int:
+    """Look once, or until Ctrl-C."""
+    is_live = sys.stdout.isatty() and not command.json and not command.once
+    with connect(command) as transport:
+        if not is_live and not command.watch:
+            found = discover(transport, command.service, timeout_s=command.timeout_s)
+            _show(found, as_json=command.json)
+            return 0 if found else 1
+        with suppress(KeyboardInterrupt):
+            _watch(_looks(transport, command), command, is_live=is_live)
+    return 0
+
+
+def _looks(transport: Transport, command: Fleet) -> Iterator[tuple[Status, ...]]:
+    while True:
+        began = time.monotonic()
+        yield discover(transport, command.service, timeout_s=command.timeout_s)
+        time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
+
+
+def _watch(looks: Iterator[tuple[Status, ...]], command: Fleet, *, is_live: bool) -> None:
+    if not is_live:
+        for found in looks:
+            if command.json:
+                print_json_line({"servers": found})
+            else:
+                _show(found, as_json=False)
+        return
+    with Live(_tables(()), auto_refresh=False) as live:
+        for found in looks:
+            live.update(_tables(found), refresh=True)
+
+
+def _show(found: tuple[Status, ...], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"servers": found})
+    else:
+        Console(highlight=False, soft_wrap=True, markup=False).print(_tables(found))
+
+
+def _tables(found: tuple[Status, ...]) -> Group | Text:
+    """Servers, then their robots."""
+    if not found:
+        return Text("No servers. Start one with: lefleet serve")
+    servers = _table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
+    for one in found:
+        servers.add_row(
+            Text(one.service),
+            Text(f"{one.model} ({one.digest[:8]})"),
+            Text(one.server),
+            _state(one),
+            f"{one.sessions}/{one.max_sessions}",
+            f"{one.load:.0%}",
+            one.serving_mode + (", RTC" if one.supports_rtc else ""),
+            f"{one.chunk_size} at {one.contract.fps:g} Hz",
+        )
+    if not any(one.clients for one in found):
+        return Group(servers)
+    robots = _table(
+        "robot", "on server", "type", "images", "episode", "answered", "failed", "superseded",
+        "wait", "inference", "silent for",
+    )  # fmt: skip
+    for one in found:
+        for robot in one.clients:
+            robots.add_row(
+                Text(robot.client_id),
+                Text(one.server),
+                Text(robot.robot_type),
+                robot.image_codec,
+                str(robot.episode_id),
+                str(robot.answered),
+                str(robot.failed),
+                str(robot.superseded),
+                f"{robot.queue_wait_ms:.1f} ms",
+                f"{robot.inference_ms:.1f} ms",
+                f"{robot.idle_s:.0f} s",
+            )
+    return Group(servers, robots)
+
+
+def _state(status: Status) -> str:
+    if status.draining:
+        return "draining"
+    return "ready" if status.warmed_up else "warming up"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column)
+    return table

@@ -1,0 +1,63 @@
+"""ping: where the time between an observation and its chunk goes."""
+
+import os
+import socket
+from dataclasses import asdict
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from lefleet.cli.network import connect
+from lefleet.cli.output import print_json
+from lefleet.cli.serving import Ping
+from lefleet.errors import BadInput
+from lefleet_client.remote import PingReport, RemotePolicy, example_observation, ping
+
+_PARTS = {
+    "encode": "images to bytes, here",
+    "network": "there and back",
+    "queue": "other robots' turns",
+    "prepare": "decoding and preprocessing",
+    "inference": "the policy",
+    "total": "",
+}
+
+
+def ping_command(command: Ping) -> int:
+    """Be a robot for a moment, with made-up observations."""
+    if command.count < 1:
+        raise BadInput(f"count: {command.count} is below 1.")
+    with (
+        connect(command) as transport,
+        RemotePolicy(
+            command.connect,
+            command.service,
+            client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
+            connect_timeout_s=command.timeout_s,
+            transport=transport,
+        ) as policy,
+    ):
+        report = ping(policy, example_observation(policy.ack.contract), command.count)
+    if command.json:
+        print_json(asdict(report))
+    else:
+        _show(report, command.service)
+    return 0
+
+
+def _show(report: PingReport, service: str) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    images = f", images as {report.image_codec}" if report.image_codec else ""
+    console.print(
+        f"{service}: {report.count} answers of {', '.join(report.servers)}{images}", style="bold"
+    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    table.add_column("half below", justify="right")
+    table.add_column("95 % below", justify="right")
+    table.add_column("")
+    for part, meaning in _PARTS.items():
+        spread = getattr(report, part)
+        table.add_row(part, f"{spread.p50:.1f} ms", f"{spread.p95:.1f} ms", meaning)
+    console.print(table)
