@@ -9,27 +9,35 @@ from pathlib import Path
 
 import pytest
 
-from lefleet_client import transport, wire
+import lefleet_client
+from lefleet_client import remote, transport, wire
 
 CLIENT = Path(__file__).parents[2] / "client" / "src" / "lefleet_client"
 MODULES = sorted(CLIENT.rglob("*.py"))
 PACKAGES = sorted({path.parent for path in MODULES} - {CLIENT})
 LIBRARIES = {
-    "wire": {"msgspec", "numpy", "simplejpeg"},
+    "wire": {"msgspec", "numpy", "simplejpeg", "cv2"},
     "transport": {"msgspec", "zenoh", "lefleet_client.wire"},
-    "__init__": set(),
+    "remote": {"numpy", "cv2", "lefleet_client.wire", "lefleet_client.transport"},
+    # Only for type checkers: the test below sees that nothing is loaded.
+    "__init__": {"lefleet_client.remote"},
 }
 PUBLIC = {
     wire: """ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body CHUNK ClientKeys Contract
         Draining EVENT Event Frame Header HeaderReader Image MAX_MESSAGE_BYTES MessageType
-        NoCommonVersion OBSERVATION OLDEST_VERSION Observation ParsedKey RESET RESET_REPLY
-        RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS
-        ServerKeys ServiceKeys SessionAck SessionClose SessionCloseAck SessionClosed SessionOpen
-        SessionRejected SessionReply SessionRequest Status Tensor WireError agree decode_image
-        decode_tensor encode_image encode_tensor parse_key slug""",
+        NoCommonVersion OBSERVATION OLDEST_VERSION Observation ParsedKey Probed REPLACED RESET
+        RESET_REPLY RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY
+        SESSION_REQUEST STATUS ServerKeys ServiceKeys SessionAck SessionClose SessionCloseAck
+        SessionClosed SessionOpen SessionRejected SessionReply SessionRequest SessionStatus Status
+        Tensor WireError agree decode_image decode_tensor encode_image encode_tensor
+        matching_servers parse_key slug""",
     transport: """ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen Closed Declared
         MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply Sample Slot
         Tls Transport TransportError ZenohSettings ZenohTransport ask_one""",
+    remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
+        Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing
+        WrongModel discover example_observation ping""",
+    lefleet_client: "RemoteError RemotePolicy RobotFeatures",
 }
 
 
@@ -90,11 +98,22 @@ def test_public_names_are_pinned(module):
 
 @pytest.mark.parametrize(
     ("module", "unwanted"),
-    [("wire", {"zenoh", "torch", "lerobot"}), ("transport", {"torch", "lerobot"})],
+    [
+        ("lefleet_client", {"zenoh", "torch", "lerobot", "numpy", "msgspec"}),
+        ("lefleet_client.wire", {"zenoh", "torch", "lerobot", "cv2"}),
+        ("lefleet_client.transport", {"torch", "lerobot", "cv2"}),
+        ("lefleet_client.remote", {"torch", "lerobot", "cv2"}),
+    ],
 )
 def test_importing_loads_nothing_else(module, unwanted):
-    code = f"import lefleet_client.{module}, sys, json; print(json.dumps(sorted(sys.modules)))"
+    code = f"import {module}, sys, json; print(json.dumps(sorted(sys.modules)))"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(child.stdout))
-    assert f"lefleet_client.{module}" in loaded
+    assert module in loaded
     assert loaded.isdisjoint({*unwanted, "lefleet"})
+
+
+def test_the_names_of_the_package_are_there_when_they_are_used():
+    assert lefleet_client.RemotePolicy is remote.RemotePolicy
+    with pytest.raises(AttributeError, match="RemotePolice"):
+        _ = lefleet_client.RemotePolice

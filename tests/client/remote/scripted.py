@@ -227,3 +227,9 @@ class Once:
 
     def __bool__(self) -> bool:
         return self._first.acquire(blocking=False)
+
+
+def keep_asking(policy) -> None:
+    """Ask until the news that a server sent on its own has arrived."""
+    for _ in range(200):
+        policy.infer(observation())

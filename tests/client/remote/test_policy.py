@@ -6,11 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-import lefleet_client
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RemoteError, RemotePolicy, RobotFeatures
+from lefleet_client.remote import BadObservation, RemoteError, RobotFeatures
 from tests.client.remote.scripted import CONTRACT, STATE, STEPS, TOP, answer, observation
-from tests.client.transport.waiting import bounded
+from tests.client.transport.waiting import LONG_S, bounded, eventually
 
 
 def test_an_observation_becomes_a_chunk(any_world):
@@ -23,3 +22,210 @@ def test_an_observation_becomes_a_chunk(any_world):
     assert (chunk.server, chunk.digest, chunk.load) == ("a", "d1", 0.5)
     last = server.observations[-1]
     assert (last.body.task, last.header.seq_id) == ("fold", chunk.seq_id)
+
+
+def test_the_parts_of_the_time_add_up(world):
+    world.server()
+    timing = world.robot().infer(observation()).timing
+    assert (timing.queue_wait_ms, timing.prepare_ms, timing.inference_ms) == (0.25, 0.5, 1.0)
+    assert timing.network_ms == max(0.0, timing.round_trip_ms - 1.75)
+    assert timing.total_ms == timing.encode_ms + timing.round_trip_ms > 0
+
+
+def test_everything_that_a_chunk_depends_on_travels(world):
+    server = world.server()
+    prefix = np.arange(6, dtype=np.float64).reshape(3, 2)
+    world.robot(task="fold").infer(
+        observation(1.0),
+        task="unfold",
+        history=(observation(-2.0, image=True), observation(-1.0)),
+        prefix_model=prefix,
+        prefix_robot=prefix * 2,
+        inference_delay_steps=4,
+        noise_seed=2**64 - 1,
+    )
+    (mail,) = server.observations
+    body = mail.body
+    assert (body.task, body.inference_delay_steps, body.noise_seed) == ("unfold", 4, 2**64 - 1)
+    np.testing.assert_array_equal(wire.decode_tensor(body.prefix_model), prefix)
+    np.testing.assert_array_equal(wire.decode_tensor(body.prefix_robot), prefix * 2)
+    states = [wire.decode_tensor(frame.vectors[STATE])[0] for frame in body.history]
+    assert states == [-2.0, -1.0]
+    assert list(body.history[0].images) == [TOP]
+
+
+def test_no_prefix_and_an_empty_one_are_the_same(world):
+    server = world.server()
+    world.robot().infer(observation(), prefix_model=np.zeros((0, 2)))
+    assert server.observations[0].body.prefix_model is None
+
+
+def test_the_server_gets_the_robots_own_features_to_compare(world):
+    server = world.server()
+    robot = RobotFeatures(("b", "a"), {STATE: ("x",)}, {TOP: (10, 20, 3)}, 15.0, "arm")
+    world.robot(robot=robot, tags={"site": "lab"}, wants_rtc=True, task="fold", image_codec="raw")
+    (asked,) = server.opens
+    assert (asked.action_names, asked.vectors) == (("b", "a"), {STATE: ("x",)})
+    assert (asked.cameras, asked.fps, asked.robot_type) == ({TOP: (10, 20, 3)}, 15.0, "arm")
+    assert (asked.tags, asked.wants_rtc, asked.task) == ({"site": "lab"}, True, "fold")
+    assert asked.image_codec == "raw"
+
+
+def test_without_features_the_servers_contract_is_taken_over(world):
+    server = world.server()
+    world.robot()
+    (asked,) = server.opens
+    assert asked.action_names == CONTRACT.action_names
+    assert (asked.vectors, asked.cameras) == (CONTRACT.vectors, CONTRACT.cameras)
+
+
+def test_the_token_is_there_when_the_session_is_asked_for(any_world):
+    seen = []
+    server = any_world.server()
+    plain = server._ack
+    server._ack = lambda request: (seen.append(server.client_alive("arm")), plain(request))[1]
+    any_world.robot()
+    assert seen == [True]
+
+
+def test_robots_have_different_names_unless_told(world):
+    server = world.server()
+    world.robot(client_id="")
+    world.robot(client_id="")
+    first, second = (one.client_id for one in server.opens)
+    assert first != second
+
+
+def test_a_reset_is_acknowledged_and_begins_an_episode(any_world):
+    server = any_world.server()
+    policy = any_world.robot()
+    policy.infer(observation())
+    policy.infer(observation())
+    policy.reset()
+    (reset,) = server.resets
+    assert (reset.episode_id, reset.session_id) == (1, policy.ack.session_id)
+    policy.infer(observation())
+    episodes = [(mail.header.episode_id, mail.body.episode_start) for mail in server.observations]
+    assert episodes == [(0, True), (0, False), (1, True)]
+
+
+def test_a_lost_acknowledgement_only_warns(world, caplog):
+    server = world.server()
+    policy = world.robot(connect_timeout_s=0.2)
+    server._reset = None
+    server._declared[1].close()
+    with caplog.at_level(logging.WARNING):
+        policy.reset()
+    assert "did not acknowledge episode 1" in caplog.text
+    policy.infer(observation())
+    assert server.observations[0].header.episode_id == 1
+
+
+def test_warnings_of_the_server_are_logged(world, caplog):
+    world.server(warnings=("fps: 15 is not 30",))
+    with caplog.at_level(logging.WARNING):
+        policy = world.robot()
+    assert "server a: fps: 15 is not 30" in caplog.text
+    assert policy.ack.warnings == ("fps: 15 is not 30",)
+
+
+def test_leaving_closes_the_session(any_world):
+    server = any_world.server()
+    with any_world.robot() as policy:
+        session_id = policy.ack.session_id
+    server.closes.wait(len)
+    assert server.closes[0] == wire.SessionClose(client_id="arm", session_id=session_id)
+    eventually(lambda: not server.client_alive("arm"))
+    with pytest.raises(RemoteError, match="closed; make a new one"):
+        policy.infer(observation())
+    policy.close()
+
+
+def test_a_second_caller_is_told_and_a_close_ends_the_first(world):
+    arrived = threading.Event()
+    world.server(act=lambda mail: arrived.set())
+    policy = world.robot(timeout_s=LONG_S * 3)
+    errors = []
+
+    def wait_for_ever():
+        try:
+            policy.infer(observation())
+        except RemoteError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=wait_for_ever, daemon=True)
+    thread.start()
+    assert arrived.wait(LONG_S)
+    with pytest.raises(RemoteError, match="one thread at a time"):
+        policy.reset()
+    bounded(policy.close)
+    thread.join(LONG_S)
+    assert errors == ["this RemotePolicy is closed; make a new one"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros((24, 32, 3), np.float32),
+        np.zeros((3, 24, 32), np.uint8),
+        np.zeros((24, 32), np.uint8),
+        np.zeros((), np.float32),
+        np.zeros(0, np.float32),
+        np.array(["a"]),
+        None,
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_sent_is_refused_with_its_key(world, value):
+    server = world.server()
+    with pytest.raises(BadObservation, match=r"^observation\.x: "):
+        world.robot().infer({"observation.x": value})
+    assert server.observations == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"noise_seed": -1}, {"inference_delay_steps": -1}, {"noise_seed": 2**64}], ids=str
+)
+def test_numbers_out_of_range_are_refused_before_they_travel(world, options):
+    server = world.server()
+    with pytest.raises(BadObservation):
+        world.robot().infer(observation(), **options)
+    assert server.observations == []
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"client_id": "x" * 300}, "client"),
+        ({"tags": {"": "x"}}, "tags"),
+        ({"task": "x" * 20000}, "task"),
+    ],
+    ids=["client_id", "tags", "task"],
+)
+def test_a_session_that_cannot_be_asked_for_is_refused_here(world, options, field):
+    server = world.server()
+    with pytest.raises((RemoteError, wire.BadKey), match=field):
+        world.robot(**options)
+    assert server.opens == []
+
+
+def test_vectors_of_other_numbers_become_float32(world):
+    server = world.server()
+    world.robot().infer({STATE: np.array([1, 2, 3]), "observation.flag": np.array([True])})
+    body = server.observations[0].body
+    assert {tensor.dtype for tensor in body.vectors.values()} == {"float32"}
+
+
+def test_a_chunk_belongs_to_whoever_got_it(world):
+    world.server()
+    chunk = world.robot().infer(observation())
+    chunk.model[:] = 0
+    chunk.robot[:] = 0
+
+
+def test_two_robots_get_their_own_chunks(any_world):
+    any_world.server(act=answer)
+    first, second = any_world.robot(client_id="arm 1"), any_world.robot(client_id="arm 2")
+    for value in range(5):
+        assert first.infer(observation(value)).model[0, 0] == 3 * value
+        assert second.infer(observation(-value)).model[0, 0] == -3 * value

@@ -45,3 +45,13 @@ def until(step: Callable[[], object], done: threading.Event) -> None:
         if done.wait(0.05):
             return
     raise AssertionError("no effect")
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Return when the condition holds."""
+    pause = threading.Event()
+    for _ in range(int(LONG_S / 0.01)):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came true")

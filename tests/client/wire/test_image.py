@@ -1,6 +1,8 @@
 """Images: RGB stays RGB, and a picture cannot be larger than it says."""
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from lefleet_client.wire import BadImage, Image, decode_image, encode_image
+from lefleet_client.wire import (
+    BadImage,
+    Image,
+    decode_image,
+    encode_image,
+    jpeg_opencv,
+    jpeg_simplejpeg,
+)
+from lefleet_client.wire import jpeg as jpeg_module
 from tests.client.wire.memory import peak_bytes
 
 RED, GREEN, BLUE = (230, 20, 20), (20, 230, 20), (20, 20, 230)
@@ -23,6 +33,17 @@ def stripes() -> np.ndarray:
 
 def jpeg() -> bytes:
     return bytes(encode_image(stripes(), quality=90).data)
+
+
+SAMPLE = jpeg()
+
+
+@pytest.fixture(params=[jpeg_simplejpeg, jpeg_opencv], scope="module", autouse=True)
+def library(request):
+    """Either library behind the same two functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jpeg_module, "_library", request.param)
+        yield
 
 
 @pytest.mark.parametrize("quality", [0, 50, 90, 100])
@@ -95,15 +116,15 @@ def test_raw_data_of_another_size_is_refused():
         Image("raw", (2, 2, 3), memoryview(bytes(11)))
 
 
-@pytest.mark.parametrize("end", range(0, len(jpeg()), 7))
+@pytest.mark.parametrize("end", range(0, len(SAMPLE), 7))
 def test_a_truncated_jpeg_is_a_typed_error(end):
     with pytest.raises(BadImage):
-        decode_image(Image("jpeg", (32, 48, 3), memoryview(jpeg()[:end])))
+        decode_image(Image("jpeg", (32, 48, 3), memoryview(SAMPLE[:end])))
 
 
-@given(st.integers(2, len(jpeg()) - 1), st.integers(0, 255))
+@given(st.integers(2, len(SAMPLE) - 1), st.integers(0, 255))
 def test_a_damaged_jpeg_is_an_image_or_a_typed_error(place, value):
-    data = bytearray(jpeg())
+    data = bytearray(SAMPLE)
     data[place] = value
     try:
         pixels = decode_image(Image("jpeg", (32, 48, 3), memoryview(data)))
@@ -147,3 +168,24 @@ def test_the_search_for_the_frame_header_is_bounded():
     data = memoryview(b"\xff\xd8" + b"\xff" * 10_000 + jpeg()[2:])
     with pytest.raises(BadImage, match="no frame header"):
         decode_image(Image("jpeg", (32, 48, 3), data))
+
+
+def test_a_note_about_orientation_does_not_turn_the_image():
+    data = jpeg()
+    # Exif with one entry: orientation 6, a quarter turn.
+    entry = struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
+    exif = b"Exif\0\0" + b"MM\0*" + struct.pack(">IH", 8, 1) + entry + struct.pack(">I", 0)
+    noted = data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
+    pixels = decode_image(Image("jpeg", (32, 48, 3), memoryview(noted)))
+    np.testing.assert_allclose(pixels[16, 8], RED, atol=12)
+
+
+def test_without_simplejpeg_opencv_takes_over():
+    code = """
+import sys
+sys.modules["simplejpeg"] = None
+from lefleet_client.wire import jpeg
+print(jpeg._library.__name__)
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == "lefleet_client.wire.jpeg_opencv"

@@ -45,11 +45,11 @@ class Request:
 
     def encode(self, quality: int) -> bytes:
         """The body with JPEG images of this quality, or raw ones with quality 0."""
-        history = tuple(
-            Frame(vectors=one.vectors, images=one.encoded(quality)) for one in self.history
-        )
         try:
-            return OBSERVATION.encode(
+            history = tuple(
+                Frame(vectors=one.vectors, images=one.encoded(quality)) for one in self.history
+            )
+            body = OBSERVATION.encode(
                 Observation(
                     vectors=self.frame.vectors,
                     images=self.frame.encoded(quality),
@@ -57,8 +57,11 @@ class Request:
                     **self.rest,
                 )
             )
+            # Limits are checked by readers. This one copies nothing, and is here to be told.
+            OBSERVATION.decode(body)
         except WireError as error:
             raise BadObservation(f"the observation cannot be sent: {error}") from None
+        return body
 
     def encode_probe(self, quality: int) -> bytes:
         return OBSERVATION.encode(Observation(images=self.frame.encoded(quality), probe=True))

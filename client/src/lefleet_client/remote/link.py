@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from lefleet_client.remote.encoding import Codec
+from lefleet_client.remote.errors import RemoteError
 from lefleet_client.remote.inbox import Inbox, Letter, Presence
 from lefleet_client.transport import (
     OBSERVATION,
@@ -95,6 +96,10 @@ class Link:
     def open(self, timeout_s: float) -> SessionReply:
         """Ask for the session."""
         body = SESSION_REQUEST.encode(self._opening)
+        try:
+            SESSION_REQUEST.decode(body)
+        except BadBody as error:
+            raise RemoteError(f"no session can be asked for: {error}") from None
         answer = ask_one(self._transport, self._server_keys.session, body, timeout_s)
         reply = SESSION_REPLY.decode(answer)
         if isinstance(reply, SessionAck):

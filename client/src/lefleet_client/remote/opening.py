@@ -1,9 +1,9 @@
 """Finds a server and opens a session on it, or says why that cannot be."""
 
+import hashlib
 import itertools
 import random
 import time
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -140,9 +140,9 @@ class Opener:
         staying = [one for one in pinned if not one.draining]
         return sorted(staying, key=lambda one: (round(one.load, 1), self._lot(one)))
 
-    def _lot(self, status: Status) -> int:
+    def _lot(self, status: Status) -> bytes:
         """Different for each robot, and the same every time it asks."""
-        return zlib.crc32(f"{self._wanted.client_id} {status.server}".encode())
+        return hashlib.sha256(f"{self._wanted.client_id} {status.server}".encode()).digest()
 
     def _ask(self, status: Status, timeout_s: float) -> tuple[Link, SessionAck] | RemoteError:
         self._epoch = (self._epoch + 1) % _EPOCHS

@@ -31,11 +31,11 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node. Others are found by `connect` and `listen` alone, never by multicast.
 
-    A client fails to open when nobody answers; a peer opens, and keeps trying. `extra` holds
-    Zenoh's own settings by path, such as `{"access_control/enabled": true}`.
+    A client fails to open when nobody answers; peers and routers open, and keep trying. `extra`
+    holds Zenoh's own settings by path, such as `{"access_control/enabled": true}`.
     """
 
-    mode: Literal["client", "peer"] = "client"
+    mode: Literal["client", "peer", "router"] = "client"
     connect: tuple[str, ...] = ()
     listen: tuple[str, ...] = ()
     tls: Tls | None = None
@@ -103,7 +103,9 @@ def _require_endpoints(settings: ZenohSettings) -> None:
     if settings.mode == "client" and not settings.connect:
         raise BadSettings("connect: a client needs at least one, such as tcp/10.0.0.5:7447")
     if settings.mode == "client" and settings.listen:
-        raise BadSettings("listen: only a peer listens; set mode to peer")
+        raise BadSettings("listen: only a peer or router listens; set mode to peer")
+    if settings.mode == "router" and not settings.listen:
+        raise BadSettings("listen: a router needs at least one, such as tcp/0.0.0.0:7447")
     for name in ("connect", "listen"):
         for endpoint in getattr(settings, name):
             is_encrypted = endpoint.startswith(_ENCRYPTED)

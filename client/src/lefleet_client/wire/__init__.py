@@ -7,6 +7,7 @@
     header         27 bytes that route and correlate a message
     tensor, image  arrays and pictures inside a body
     jpeg           JPEG to RGB and back
+    jpeg_simplejpeg, jpeg_opencv  the libraries behind it
     base           what all messages have in common
     observation    what a robot sends
     chunk, event   what a server sends
@@ -17,7 +18,8 @@
 
 Bytes come from `transport` and from captures on disk, and go back there. Everything is checked
 here, before memory is taken for it: what `bodies` returns is typed and complete. Imports msgspec,
-numpy and simplejpeg; neither zenoh, nor torch, nor lerobot. Every other folder may import it.
+numpy, and simplejpeg or OpenCV; neither zenoh, nor torch, nor lerobot. Every other folder may
+import it.
 
 Instants never cross machines. `client_mono_ns` means something on the robot that wrote it, and is
 only echoed. Servers report durations.

@@ -1,0 +1,170 @@
+"""Each way in which a server can disappoint a robot, and that the next call starts over."""
+
+import pytest
+
+from lefleet_client import wire
+from lefleet_client.remote import (
+    NoServer,
+    Refused,
+    RemotePolicy,
+    Replaced,
+    RequestRejected,
+    ServerDraining,
+    SeveralServices,
+    TimedOut,
+    WrongModel,
+)
+from tests.client.remote.scripted import Once, answer, keep_asking, observation
+
+
+def rejection(check: str, reason: str = "because") -> wire.SessionRejected:
+    return wire.SessionRejected(check=check, reason=reason, load=1.0)
+
+
+def test_nobody_is_there(world):
+    with pytest.raises(NoServer, match=r"service 'fold' at test; nobody else answers"):
+        world.robot(timeout_s=0.2)
+
+
+def test_nobody_listens():
+    with pytest.raises(NoServer, match=r"tcp/127\.0\.0\.1:1 within 0\.3 s"):
+        RemotePolicy("tcp/127.0.0.1:1", "fold", connect_timeout_s=0.3)
+
+
+def test_a_misspelt_service_is_told_what_is_there(world):
+    world.server(service="fold shirts")
+    with pytest.raises(NoServer, match=r"'unfold' .*there is 'fold shirts' \(lerobot/act main\)"):
+        world.robot("unfold", timeout_s=0.2)
+
+
+def test_the_service_can_be_named_as_in_the_key(world):
+    world.server(service="fold shirts")
+    world.server("b", service="fold/shirts")
+    assert world.robot("fold shirts").server == "a"
+    assert world.robot("fold/shirts", client_id="other").server == "b"
+
+
+def test_without_a_service_the_only_one_is_taken(world):
+    world.server()
+    world.server("b")
+    assert world.robot("").infer(observation()).server in {"a", "b"}
+
+
+def test_of_several_services_none_is_guessed(world):
+    world.server()
+    world.server("b", service="pick")
+    with pytest.raises(SeveralServices, match=r"'fold' .*'pick' .*say which"):
+        world.robot("")
+
+
+def test_another_model_is_refused(world):
+    server = world.server()
+    with pytest.raises(WrongModel, match=r"'lerobot/pi0' is wanted, but 'fold' \(lerobot/act"):
+        world.robot(model="lerobot/pi0")
+    with pytest.raises(WrongModel, match="revision 'v2' is wanted"):
+        world.robot(revision="v2")
+    assert server.opens == []
+
+
+def test_another_checkpoint_than_the_pinned_one_is_refused(world):
+    world.server()
+    with pytest.raises(WrongModel, match=r"serves checkpoint d1, pinned is d2; change pin_digest"):
+        world.robot(pin_digest="d2")
+    world.robot(pin_digest="d1")
+
+
+def test_a_server_that_finds_the_checkpoint_wrong_is_believed(world):
+    world.server(rejection=rejection("digest"))
+    with pytest.raises(WrongModel):
+        world.robot()
+
+
+@pytest.mark.parametrize("check", ["name", "action_names", "cameras", "task", "of the future"])
+def test_a_refusal_says_which_check_failed_and_why(world, check):
+    world.server(rejection=rejection(check, "column 0 is 'a'"))
+    with pytest.raises(Refused, match=r"server a refused .*: column 0 is 'a'") as caught:
+        world.robot()
+    assert (caught.value.check, caught.value.reason) == (check, "column 0 is 'a'")
+
+
+def test_a_refusal_is_final_and_no_other_replica_is_asked(world):
+    servers = [world.server(name, rejection=rejection("cameras")) for name in "ab"]
+    with pytest.raises(Refused):
+        world.robot()
+    assert sum(len(server.opens) for server in servers) == 1
+
+
+def test_when_all_are_full_the_robot_is_told_at_once(world):
+    for name in "ab":
+        world.server(name, rejection=rejection("capacity", "all 8 sessions are taken"))
+    with pytest.raises(Refused, match="all 8 sessions are taken") as caught:
+        world.robot(timeout_s=60)
+    assert caught.value.check == "capacity"
+
+
+@pytest.mark.parametrize("options", [{"draining": True}, {"rejection": rejection("draining")}])
+def test_a_draining_server_takes_nobody(world, options):
+    world.server(**options)
+    with pytest.raises(ServerDraining, match="try again when"):
+        world.robot(timeout_s=60)
+
+
+def test_a_server_that_never_answers(world):
+    server = world.server(act=lambda mail: None)
+    policy = world.robot(timeout_s=0.3)
+    with pytest.raises(TimedOut, match=r"server a within 0\.3 s; .* sent 1 times .* alive"):
+        policy.infer(observation())
+    server.act = answer
+    assert policy.infer(observation()).seq_id == 1
+
+
+def test_a_request_that_the_server_cannot_answer(any_world):
+    def fail_once(mail):
+        if once:
+            mail.event(wire.RequestFailed(seq_id=mail.header.seq_id, reason="NaN in state"))
+        else:
+            mail.chunk()
+
+    once = Once()
+    any_world.server(act=fail_once)
+    policy = any_world.robot()
+    with pytest.raises(RequestRejected, match=r"could not answer .*: NaN in state") as caught:
+        policy.infer(observation())
+    assert caught.value.reason == "NaN in state"
+    assert policy.infer(observation()).seq_id == 1
+
+
+def test_a_second_process_with_the_same_name(any_world):
+    server = any_world.server()
+    first = any_world.robot()
+    second = any_world.robot()
+    with pytest.raises(Replaced, match="client_id"):
+        keep_asking(first)
+    assert second.infer(observation()).server == "a"
+    assert len(server.opens) == 2
+    first.infer(observation())
+    with pytest.raises(Replaced):
+        keep_asking(second)
+
+
+def test_another_checkpoint_after_a_restart_is_not_accepted_unasked(world):
+    old = world.server()
+    policy = world.robot()
+    policy.infer(observation())
+    old.close()
+    new = world.server("b", digest="d2")
+    with pytest.raises(WrongModel, match=r"d2, pinned is d1: .* make a new RemotePolicy"):
+        policy.infer(observation())
+    assert new.opens == []
+    world.server("b2")
+    assert policy.infer(observation()).server == "b2"
+
+
+def test_the_server_goes_and_none_comes(world):
+    server = world.server()
+    policy = world.robot(timeout_s=0.4)
+    server.close()
+    with pytest.raises(NoServer, match="service 'fold'"):
+        policy.infer(observation())
+    world.server("b")
+    assert policy.infer(observation()).server == "b"

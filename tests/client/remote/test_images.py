@@ -1,0 +1,176 @@
+"""Images on their way: colours, sizes, and which codec carries them."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from lefleet_client import wire
+from lefleet_client.remote import RemoteError, probe
+from tests.client.remote.scripted import STATE, TOP, answer, observation
+from tests.client.transport.waiting import LONG_S
+
+RED, BLUE = (230, 20, 20), (20, 20, 230)
+
+
+def red_and_blue(height=24, width=32) -> dict[str, np.ndarray]:
+    """Red on the left, blue on the right."""
+    image = np.empty((height, width, 3), np.uint8)
+    image[:, : width // 2], image[:, width // 2 :] = RED, BLUE
+    return {STATE: np.zeros(3, np.float32), TOP: image}
+
+
+def images_of(server) -> list[wire.Image]:
+    return [one.body.images[TOP] for one in server.observations if not one.body.probe]
+
+
+def probes_of(server) -> list[str]:
+    return [one.body.images[TOP].codec for one in server.observations if one.body.probe]
+
+
+@pytest.mark.parametrize("codec", ["raw", "jpeg"])
+def test_red_stays_red_end_to_end(any_world, codec):
+    server = any_world.server()
+    any_world.robot(image_codec=codec).infer(red_and_blue())
+    (image,) = images_of(server)
+    pixels = wire.decode_image(image)
+    assert image.codec == codec
+    np.testing.assert_allclose(pixels[12, 4], RED, atol=12)
+    np.testing.assert_allclose(pixels[12, 28], BLUE, atol=12)
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """No probe counts as lost because the machine is busy."""
+    monkeypatch.setattr(probe, "LOST_S", LONG_S)
+
+
+def slow_jpeg(mail) -> None:
+    """Decoding JPEG takes long here."""
+    if mail.body.probe and mail.body.images[TOP].codec == "jpeg":
+        threading.Timer(0.2, mail.probed).start()
+    else:
+        answer(mail)
+
+
+def test_both_codecs_are_tried_in_turn_and_the_winner_is_kept(any_world, patience):
+    server = any_world.server()
+    policy = any_world.robot()
+    assert policy.image_codec == ""
+    policy.infer(observation(image=True))
+    policy.infer(observation(image=True))
+    assert probes_of(server) == ["raw", "jpeg"] * probe.ROUNDS
+    assert {image.codec for image in images_of(server)} == {policy.image_codec}
+
+
+def test_raw_wins_where_jpeg_only_costs(any_world, patience):
+    any_world.server(act=slow_jpeg)
+    policy = any_world.robot()
+    policy.infer(observation(image=True))
+    assert policy.image_codec == "raw"
+
+
+def test_jpeg_wins_where_raw_does_not_get_through(world):
+    def lose_raw(mail):
+        if mail.body.images[TOP].codec == "jpeg":
+            answer(mail)
+
+    server = world.server(act=lose_raw)
+    policy = world.robot()
+    policy.infer(observation(image=True))
+    assert policy.image_codec == "jpeg"
+    assert probes_of(server).count("raw") == 2
+
+
+def test_a_single_lost_probe_decides_nothing(world):
+    def lose_first(mail):
+        if len(server.observations) > 1:
+            slow_jpeg(mail)
+
+    server = world.server(act=lose_first)
+    policy = world.robot()
+    policy.infer(observation(image=True))
+    assert policy.image_codec == "raw"
+
+
+def test_a_server_that_answers_no_probes_gets_jpeg(world):
+    world.server(act=lambda mail: None if mail.body.probe else mail.chunk())
+    policy = world.robot()
+    policy.infer(observation(image=True))
+    assert policy.image_codec == "jpeg"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "used"),
+    [("jpeg", "auto", "jpeg"), ("auto", "raw", "raw"), ("raw", "jpeg", "jpeg")],
+)
+def test_whoever_decides_spares_the_probe(world, ours, theirs, used):
+    server = world.server(image_codec=theirs)
+    policy = world.robot(image_codec=ours)
+    policy.infer(observation(image=True))
+    assert (policy.image_codec, probes_of(server)) == (used, [])
+
+
+def test_without_images_nothing_is_probed(world):
+    server = world.server()
+    policy = world.robot()
+    policy.infer(observation())
+    assert (len(server.observations), policy.image_codec) == (1, "")
+
+
+def test_another_server_is_probed_anew(world):
+    first = world.server("a")
+    policy = world.robot()
+    policy.infer(observation(image=True))
+    first.close()
+    second = world.server("b", act=lambda mail: None if mail.body.probe else mail.chunk())
+    policy.infer(observation(image=True))
+    assert len(probes_of(second)) > 0
+    assert policy.image_codec == "jpeg"
+
+
+def test_a_server_that_goes_while_it_is_probed_is_left(world):
+    first = world.server("a", act=lambda mail: first.close())
+    policy = world.robot()
+    world.server("b")
+    assert policy.infer(observation(image=True)).server == "b"
+
+
+@pytest.mark.parametrize(
+    ("resize", "shape"),
+    [(False, (48, 64, 3)), (True, (24, 32, 3)), ({TOP: (10, 20)}, (10, 20, 3)), ({}, (48, 64, 3))],
+    ids=str,
+)
+def test_images_are_resized_only_where_that_is_asked_for(world, resize, shape):
+    server = world.server()
+    policy = world.robot(image_codec="raw", resize=resize)
+    policy.infer(red_and_blue(48, 64), history=(red_and_blue(48, 64),))
+    (mail,) = server.observations
+    for image in (mail.body.images[TOP], mail.body.history[0].images[TOP]):
+        assert image.shape == shape
+        pixels = wire.decode_image(image)
+        np.testing.assert_array_equal(pixels[0, 0], RED)
+        np.testing.assert_array_equal(pixels[-1, -1], BLUE)
+
+
+def test_resizing_without_opencv_fails_before_anything_moves(world, monkeypatch):
+    server = world.server()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RemoteError, match="resize: OpenCV is needed"):
+        world.robot(resize=True)
+    assert server.opens == []
+
+
+@pytest.mark.parametrize("quality", [0, 101])
+def test_another_quality_is_refused(world, quality):
+    with pytest.raises(ValueError, match="jpeg_quality"):
+        world.robot(jpeg_quality=quality)
+
+
+def test_the_quality_counts(world):
+    server = world.server()
+    noise = observation(image=True)
+    for quality in (20, 95):
+        world.robot(image_codec="jpeg", jpeg_quality=quality).infer(noise)
+    poor, good = (image.data.nbytes for image in images_of(server))
+    assert poor < good
