@@ -103,11 +103,17 @@ class Outcomes(list[Outcome]):
     def __init__(self) -> None:
         super().__init__()
         self._changed = threading.Condition()
+        self._then: Callable[[int], object] = lambda _: None
 
     def finished(self, outcome: Outcome) -> None:
         with self._changed:
             self.append(outcome)
             self._changed.notify_all()
+        self._then(len(self))
+
+    def each(self, then: Callable[[int], object]) -> None:
+        """From now on do this after every outcome; it is told how many there were."""
+        self._then = then
 
     def wait(self, count: int) -> None:
         with self._changed:

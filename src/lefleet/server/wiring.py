@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -127,6 +128,7 @@ class Wiring:
         session = self._sessions.find(wire.parse_key(question.key).client)
         if session is None or session.id != reset.session_id:
             return wire.RESET_REPLY.encode(wire.SessionClosed(reason="there is no such session"))
+        session.seen_s = time.monotonic()
         session.enter(reset.episode_id)
         return wire.RESET_REPLY.encode(
             wire.ResetAck(session_id=session.id, episode_id=session.episode_id)

@@ -1,0 +1,191 @@
+"""Whatever strangers send: counted, told once, and nobody else is disturbed."""
+
+import logging
+import os
+import struct
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from lefleet_client import wire
+from lefleet_client.remote import RemotePolicy
+from lefleet_client.transport import OBSERVATION, ZenohSettings, ZenohTransport
+from tests.client.transport.networks import FREE_PORT, Router
+from tests.policy import tiny
+from tests.server.serving import Outcomes, eventually, loaded, observation, serving
+
+MIB = 1 << 20
+GOOD_HEADER = wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("act")
+    tiny.act_images(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def policy(checkpoint):
+    return loaded(checkpoint)
+
+
+class Scene:
+    """A server behind a router, a robot that minds its own business, and a stranger."""
+
+    def __init__(self, checkpoint, policy):
+        self.router = Router(FREE_PORT)
+        self.outcomes = Outcomes()
+        self._nodes = [self._node() for _ in range(2)]
+        self._serving = serving(checkpoint, policy, self._nodes[0], observers=[self.outcomes])
+        self.service = self._serving.__enter__()
+        self.robot = RemotePolicy(self.router.endpoint, "test", client_id="honest", timeout_s=30)
+        self.policy = policy
+        self.expected = self.ask()
+
+    def _node(self):
+        return ZenohTransport.open(ZenohSettings(connect=(self.router.endpoint,)))
+
+    def ask(self) -> np.ndarray:
+        return self.robot.infer(observation(self.policy, 0), noise_seed=0).robot
+
+    def keys(self, client: str) -> wire.ClientKeys:
+        status = self.service.status()
+        service = wire.ServiceKeys(status.model, status.revision, status.service)
+        return service.server(status.server).client(client)
+
+    def stranger(self, client: str):
+        return self._nodes[1].publisher(self.keys(client).obs, OBSERVATION)
+
+    def as_honest(self, seq_id: int) -> bytes:
+        """A header that passes for the honest robot's."""
+        epoch = self.robot.ack.session_epoch
+        return GOOD_HEADER._replace(seq_id=seq_id, session_epoch=epoch).pack()
+
+    def close(self):
+        self.robot.close()
+        self._serving.__exit__(None, None, None)
+        for node in self._nodes:
+            node.close()
+        self.router.close()
+
+
+@pytest.fixture
+def scene(checkpoint, policy):
+    scene = Scene(checkpoint, policy)
+    yield scene
+    scene.close()
+
+
+def body(**changes) -> bytes:
+    tensor = {"dtype": "float32", "shape": [2], "data": b"\0" * 8}
+    fields = {"type": "observation", "vectors": {"observation.state": tensor}, **changes}
+    return msgspec.msgpack.encode(fields)
+
+
+HUGE = {"dtype": "float32", "shape": [2**31, 2**31], "data": b""}
+BOMB = {"codec": "jpeg", "shape": [60000, 60000, 3], "data": b"\xff\xd8\xff\xe0"}
+
+
+def test_garbage_in_headers_is_counted_and_answered_by_nobody(scene):
+    stranger = scene.stranger("stranger")
+    good = GOOD_HEADER.pack()
+    wrong = [
+        b"",
+        b"x" * 26,
+        b"x" * 28,
+        struct.pack("<H", 99) + good[2:],
+        good[:2] + b"\x09" + good[3:],
+    ]
+    for attachment in wrong * 20:
+        stranger.put(b"", attachment)
+    eventually(lambda: sum(scene.service.dropped.values()) >= len(wrong) * 20)
+    assert set(scene.service.dropped) == {"length", "version", "type"}
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b"", "truncated"),
+        (b"\xc1" * 100, "observation"),
+        (body(vectors={"observation.state": HUGE}), "above"),
+        (body(images={"observation.images.top": BOMB}), "above"),
+        (
+            body(vectors={"observation.state": {"dtype": "object", "shape": [1], "data": b"x"}}),
+            "dtype",
+        ),
+        (body(history=[{}] * 1000), "history"),
+        (body(task="x" * 100_000), "task"),
+    ],
+    ids=["empty", "garbage", "tensor", "image", "dtype", "history", "task"],
+)
+def test_a_bad_body_is_a_failed_request_with_a_reason(scene, payload, words):
+    before = len(scene.outcomes)
+    scene.stranger("honest").put(payload, scene.as_honest(10_000))
+    scene.outcomes.wait(before + 1)
+    assert scene.outcomes[-1].result == "failed"
+    assert words in scene.outcomes[-1].reason
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def test_a_robot_without_a_session_is_told_so_and_logged_once(scene, caplog):
+    caplog.set_level(logging.WARNING, "lefleet.server")
+    heard = []
+    listener = scene._nodes[1].subscribe(scene.keys("lost").action, heard.append)
+    stranger = scene.stranger("lost")
+    for _ in range(200):
+        stranger.put(body(), GOOD_HEADER.pack())
+    eventually(lambda: heard)
+    event = wire.EVENT.decode(heard[0].payload)
+    listener.close()
+    assert isinstance(event, wire.SessionClosed)
+    assert "open one" in event.reason
+    eventually(lambda: scene.service.dropped.get("no_session", 0) >= 100)
+    assert [r for r in caplog.records if "client=lost" in r.getMessage()] == caplog.records[:1]
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def test_a_flood_costs_a_mailbox_and_not_memory(scene):
+    """Hundreds of megabytes from a robot that has a session; another one is served as before."""
+    greedy = RemotePolicy(scene.router.endpoint, "test", client_id="greedy", timeout_s=30)
+    noise = {"codec": "raw", "shape": [256, 512, 3], "data": os.urandom(256 * 512 * 3)}
+    payload = body(images={"observation.images.top": noise})
+    header = GOOD_HEADER._replace(session_epoch=greedy.ack.session_epoch)
+    stranger = scene.stranger("greedy")
+    before = _resident()
+    for seq_id in range(1500):
+        stranger.put(payload, header._replace(seq_id=seq_id).pack())
+        if seq_id % 100 == 0:
+            np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert _resident() - before < 256 * MIB
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    greedy.close()
+
+
+def test_many_strangers_do_not_fill_the_server(scene):
+    for number in range(600):
+        stranger = scene.stranger(f"stranger {number}")
+        stranger.put(body(), GOOD_HEADER.pack())
+        stranger.close()
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert scene.service.session_count == 1
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x80"])
+def test_garbage_questions_are_failures_and_not_the_end(scene, payload):
+    keys = scene.keys("stranger")
+    server = scene.service.status().server
+    asked = scene._nodes[1]
+    for key in (keys.reset, keys.base + "/session"):
+        answers = asked.ask(key, payload, 5.0)
+        assert (answers.replies, answers.failures) == ((), 1)
+    assert scene.service.status().server == server
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def _resident() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
