@@ -6,13 +6,7 @@ import torch
 from lerobot.configs import FeatureType, NormalizationMode, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
-from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
-from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
 from lerobot.policies.factory import make_pre_post_processors
-from lerobot.policies.tdmpc.configuration_tdmpc import TDMPCConfig
-from lerobot.policies.tdmpc.modeling_tdmpc import TDMPCPolicy
-from lerobot.policies.vqbet.configuration_vqbet import VQBeTConfig
-from lerobot.policies.vqbet.modeling_vqbet import VQBeTPolicy
 from lerobot.processor import (
     AbsoluteActionsProcessorStep,
     NormalizerProcessorStep,
@@ -34,7 +28,7 @@ from tests.policy.plugins.modeling_tiny import (
     TinyStrangerPolicy,
 )
 
-PLUGIN = "tests.policy.plugins"
+PLUGINS = "tests.policy.plugins"
 """The package that a server must be told to import for the last five."""
 
 STATE = "observation.state"
@@ -81,6 +75,9 @@ def relative_act(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
 
 def diffusion_history(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
     """Diffusion that looks at two observations, with two cameras."""
+    from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+    from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
+
     settings = {
         "n_obs_steps": 2,
         "horizon": 8,
@@ -133,6 +130,9 @@ def stranger(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -
 
 def tdmpc(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
     """A policy that plans from its queues."""
+    from lerobot.policies.tdmpc.configuration_tdmpc import TDMPCConfig
+    from lerobot.policies.tdmpc.modeling_tdmpc import TDMPCPolicy
+
     settings = {
         "latent_dim": 4,
         "q_ensemble_size": 2,
@@ -154,6 +154,9 @@ def tdmpc(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> P
 
 def vqbet(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
     """A policy whose chunk reads a queue of three observations."""
+    from lerobot.policies.vqbet.configuration_vqbet import VQBeTConfig
+    from lerobot.policies.vqbet.modeling_vqbet import VQBeTPolicy
+
     config = VQBeTConfig(
         **_features(STATE, TOP),
         n_obs_steps=3,
