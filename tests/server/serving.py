@@ -76,6 +76,9 @@ class Bench:
         self._nodes.append(node)
         return node
 
+    def node_of_last_robot(self) -> MemoryTransport:
+        return self._nodes[-1]
+
     def deliver(self) -> None:
         """Return when everything that was published to the server before has been delivered.
 

@@ -1,0 +1,166 @@
+"""Who has a session, for how long, and what becomes of it."""
+
+import numpy as np
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet_client import wire
+from lefleet_client.remote import Refused, RemotePolicy, Replaced, RobotFeatures, WrongModel
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+from tests.client.transport.networks import FREE_PORT, Router
+from tests.policy import tiny
+from tests.server.serving import Bench, eventually, loaded, observation, serving
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return tiny.act_environment(tmp_path_factory.mktemp("act"))
+
+
+@pytest.fixture(scope="module")
+def policy(checkpoint):
+    return loaded(checkpoint)
+
+
+def test_a_robot_with_other_columns_is_refused_by_name(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench:
+        features = RobotFeatures.of(policy.contract)
+        turned = RobotFeatures(
+            action_names=features.action_names[::-1],
+            vectors=features.vectors,
+            cameras=features.cameras,
+            fps=features.fps,
+            robot_type=features.robot_type,
+        )
+        with pytest.raises(Refused, match=r"column 0 is 'gripper\.pos' on the robot"):
+            bench.robot("arm", robot=turned)
+        with pytest.raises(WrongModel, match="abc"):
+            bench.robot("arm", pin_digest="abc")
+        assert bench.service.session_count == 0
+
+
+def test_a_full_server_refuses_and_has_room_again_when_a_robot_leaves(checkpoint, policy):
+    with Bench(checkpoint, policy, {"max_sessions": 1}) as bench:
+        with bench.robot("first"), pytest.raises(Refused, match="all 1 sessions"):
+            bench.robot("second")
+        with bench.robot("second") as second:
+            second.infer(observation(policy, 0))
+
+
+def test_a_new_handshake_of_a_robot_replaces_its_session(checkpoint, policy):
+    with Bench(checkpoint, policy, {"max_sessions": 1}) as bench:
+        earlier = bench.robot("arm")
+        earlier.infer(observation(policy, 0))
+        with bench.robot("arm") as later:
+            later.infer(observation(policy, 0))
+            assert bench.service.session_count == 1
+            with pytest.raises(Replaced):
+                earlier.infer(observation(policy, 0))
+            later.infer(observation(policy, 0))
+        earlier.close()
+
+
+def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
+        bench.robot("arm").infer(observation(policy, 0))
+        # The node goes without a word, as a robot does that loses its power.
+        bench.node_of_last_robot().close()
+        eventually(lambda: bench.service.session_count == 0)
+
+
+def test_late_news_of_an_earlier_incarnation_ends_nothing(checkpoint, policy):
+    """The token of a robot that came back is gone and there: asking for it decides."""
+    with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
+        bench.service._janitor.seen("arm", is_alive=False)
+        eventually(lambda: not bench.service._janitor._gone_s)
+        robot.infer(observation(policy, 0))
+        assert bench.service.session_count == 1
+
+
+def test_a_silent_robot_loses_its_session_and_gets_another_when_it_speaks(checkpoint, policy):
+    settings = {"session_idle_timeout_s": 0.2}
+    with Bench(checkpoint, policy, settings) as bench, bench.robot("arm") as robot:
+        robot.infer(observation(policy, 0))
+        eventually(lambda: bench.service.session_count == 0)
+        robot.infer(observation(policy, 0))
+
+
+def test_an_ack_says_what_is_served(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
+        ack = robot.ack
+        assert ack.contract == policy.contract
+        assert (ack.digest, ack.serving_mode, ack.warmed_up) == (policy.digest, "shared", True)
+        assert (ack.chunk_size, ack.n_action_steps, ack.n_obs_steps) == (8, 6, 1)
+
+
+def test_trust_in_the_order_of_columns_is_a_warning_in_every_ack(tmp_path):
+    tiny.act_environment(tmp_path, contract=False)
+    with pytest.raises(BadInput, match="trust_order"):
+        loaded(tmp_path)
+    policy = loaded(tmp_path, trust_order="true")
+    with Bench(tmp_path, policy, {"trust_order": "true"}) as bench:
+        for name in ("one", "two"):
+            with bench.robot(name) as robot:
+                assert "trust" in " ".join(robot.ack.warnings)
+
+
+@pytest.mark.parametrize("builder", ["vqbet", "tdmpc", "stranger"])
+def test_a_policy_that_cannot_be_shared_takes_one_robot_and_says_why(tmp_path, builder):
+    getattr(tiny, builder)(tmp_path)
+    policy = loaded(tmp_path, model__discover_packages=f"[{tiny.PLUGINS}]")
+    assert policy.mode == "exclusive"
+    with Bench(tmp_path, policy) as bench, bench.robot("first") as first:
+        with pytest.raises(Refused) as refused:
+            bench.robot("second")
+        assert policy.mode_reason in str(refused.value)
+        chunks = []
+        for _ in range(2):
+            first.reset()
+            chunks.append(first.infer(observation(policy, 0), noise_seed=0).robot)
+        np.testing.assert_array_equal(*chunks)
+        assert bench.service.status().max_sessions == 1
+
+
+def test_a_policy_that_leaks_between_requests_is_caught(tmp_path):
+    tiny.impure(tmp_path)
+    plugins = f"[{tiny.PLUGINS}]"
+    policy = loaded(tmp_path, model__discover_packages=plugins)
+    assert policy.mode == "exclusive"
+    assert "after a foreign request" in policy.mode_reason
+    with pytest.raises(BadInput, match="cannot be shared"):
+        loaded(tmp_path, model__discover_packages=plugins, serving_mode="shared")
+
+
+def test_a_policy_without_chunks_is_refused_at_start(tmp_path):
+    tiny.mute(tmp_path)
+    with pytest.raises(BadInput, match="NotImplementedError"):
+        loaded(tmp_path, model__discover_packages=f"[{tiny.PLUGINS}]")
+
+
+def test_a_client_that_shares_a_place_in_the_key_tree_is_told(checkpoint, policy):
+    with (
+        Bench(checkpoint, policy) as bench,
+        bench.robot("arm 1"),
+        pytest.raises(Refused, match="choose another"),
+    ):
+        bench.robot("arm/1")
+
+
+def test_a_session_ends_with_its_own_id_only(checkpoint, policy):
+    router = Router(FREE_PORT)
+    settings = ZenohSettings(connect=(router.endpoint,))
+    with (
+        ZenohTransport.open(settings) as node,
+        ZenohTransport.open(settings) as stranger,
+        serving(checkpoint, policy, node) as service,
+        RemotePolicy(router.endpoint, "test", client_id="arm") as robot,
+    ):
+        status = service.status()
+        keys = wire.ServiceKeys(status.model, status.revision, status.service)
+        close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id="old"))
+        answers = stranger.ask(keys.server(status.server).session, close, 5.0)
+        reply = wire.SESSION_REPLY.decode(answers.replies[0].payload)
+        assert isinstance(reply, wire.SessionClosed)
+        robot.infer(observation(policy, 0))
+        assert service.session_count == 1
+    router.close()
