@@ -105,12 +105,9 @@ class BetweenPeers(Network):
 class Router:
     """A Zenoh router in this process."""
 
-    def __init__(self, endpoint: str, tls: Tls | None = None) -> None:
+    def __init__(self, endpoint: str, tls: Tls | None = None, **extra: object) -> None:
         settings = ZenohSettings(
-            mode="peer",
-            listen=(endpoint,),
-            tls=tls,
-            extra={**QUICK, "mode": "router"},
+            mode="router", listen=(endpoint,), tls=tls, extra={**QUICK, **extra}
         )
         self._session = zenoh.open(zenoh_config(settings))
         self.endpoint = endpoint_of(self._session, "router")

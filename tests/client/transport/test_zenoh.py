@@ -28,6 +28,7 @@ CHILD = """
 import sys
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 transport = ZenohTransport.open(ZenohSettings(connect=(sys.argv[1],)))
+transport.subscribe("child/obs", lambda sample: None)
 transport.announce("child/alive")
 sys.stdin.read()
 """
@@ -180,6 +181,41 @@ def test_the_measured_settings_reach_zenoh():
     assert (retry["period_init_ms"], retry["period_max_ms"]) == (100, 250)
 
 
+def test_two_routers_carry_messages_from_one_side_to_the_other():
+    first = Router(FREE_PORT)
+    second = ZenohSettings(
+        mode="router", connect=(first.endpoint,), listen=(FREE_PORT,), extra=QUICK
+    )
+    with ZenohTransport.open(second) as router:
+        there = endpoint_of(router._session, "router")
+        near, far = (ZenohSettings(connect=(place,)) for place in (first.endpoint, there))
+        with ZenohTransport.open(near) as edge, ZenohTransport.open(far) as server:
+            server.serve("a", lambda question: b"far away")
+            server.announce("ready")
+            log = Log()
+            edge.watch("ready", log.add)
+            log.wait_for(("ready", True))
+            assert ask_one(edge, "a", b"", LONG_S) == b"far away"
+    first.close()
+
+
+def test_a_frozen_process_holds_nobody_up_and_is_missed(network):
+    edge, log = network.node(), Log()
+    edge.watch("child/alive", log.add)
+    command = [sys.executable, "-c", CHILD, network.router.endpoint]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        try:
+            log.wait_for(("child/alive", True))
+            child.send_signal(signal.SIGSTOP)
+            publisher = edge.publisher("child/obs", OBSERVATION)
+            for _ in range(50):
+                bounded(lambda: publisher.put(bytes(1 << 20), b""))
+            log.wait_for(("child/alive", False))
+            assert edge.present("child/alive", LONG_S) == frozenset()
+        finally:
+            child.kill()
+
+
 def test_an_address_in_use_is_a_typed_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
@@ -194,6 +230,8 @@ def test_an_address_in_use_is_a_typed_error():
         ({"connect": ["tcp/h:1"], "listen": ["tcp/h:2"]}, "listen"),
         ({"connect": ["tls/h:1"]}, "connect"),
         ({"mode": "peer", "listen": ["quic/h:1"]}, "listen"),
+        ({"mode": "router"}, "listen"),
+        ({"mode": "router", "connect": ["tcp/h:1"]}, "listen"),
         ({"connect": ["tcp/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, "connect"),
         ({"connect": ["tls/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, r"tls\.ca"),
         ({"connect": ["nonsense"]}, "connect/endpoints"),

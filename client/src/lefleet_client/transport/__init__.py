@@ -8,6 +8,7 @@
     zenoh_node   the seam over Zenoh
     gathering    the answers to one question, for a bounded time
     memory       the same seam inside one process, for unit tests
+    ending       closes what is open when a program ends
     callbacks    callbacks of others, kept from doing harm
     lane         the thread behind each declaration in memory
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import zenoh
 
 from lefleet_client.transport.callbacks import attempt
+from lefleet_client.transport.ending import ENDING
 from lefleet_client.transport.errors import CannotOpen, Closed
 from lefleet_client.transport.expressions import concrete, expression, is_pattern
 from lefleet_client.transport.gathering import Gathering
@@ -74,6 +75,7 @@ class ZenohTransport:
         self._lock = threading.Lock()
         self._declared: list[_Declared] = []
         self._is_closed = False
+        ENDING.add(self, self.close)
 
     @classmethod
     def open(cls, settings: ZenohSettings) -> "ZenohTransport":
@@ -167,6 +169,7 @@ class ZenohTransport:
         for entity in reversed(declared):
             entity.close()
         if not was_closed:
+            ENDING.remove(self)
             self._session.close()  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> "ZenohTransport":
