@@ -1,0 +1,182 @@
+"""From a checkpoint's name to a policy that may be asked, or to the reason why not."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.policy import RtcSettings, load_policy
+from lefleet.policy.warmup import measure
+from lefleet.stages.digest import checkpoint_digest
+from tests.policy import tiny
+from tests.policy.asking import ask, request_for, rows_for, same
+from tests.policy.conftest import model
+
+
+def edited(folder: Path, source: Path, **changes) -> Path:
+    """A copy of a checkpoint with another config."""
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    return folder
+
+
+def test_what_a_server_says_about_its_policy(checkpoint_of, policy_of):
+    served = policy_of("act_images")
+    assert served.digest == served.contract.digest == checkpoint_digest(checkpoint_of("act_images"))
+    assert (served.policy_type, served.contract.robot_type) == ("act", "arm")
+    assert (served.chunk_size, served.n_action_steps, served.n_obs_steps) == (8, 6, 1)
+    assert (served.supports_rtc, served.rtc_horizon) == (False, 0)
+    assert (served.mode, served.warnings) == ("shared", ())
+    assert served.contract.cameras == {tiny.TOP: (24, 32, 3), tiny.WRIST: (24, 32, 3)}
+    assert measure(served, 3) > 0
+
+
+def test_what_it_says_about_others(policy_of):
+    assert policy_of("diffusion_history").n_obs_steps == 2
+    assert policy_of("rtc_flow").rtc_horizon == 10
+    assert policy_of("vqbet").mode == "exclusive"
+    assert "plans from nothing" in policy_of("tdmpc").warnings[0]
+
+
+@pytest.mark.parametrize("name", ["vqbet", "tdmpc", "stranger"])
+def test_a_manifest_cannot_force_sharing(checkpoint_of, name):
+    with pytest.raises(BadInput, match=r"serving_mode: \w+ cannot be shared: "):
+        load_policy(model(checkpoint_of(name)), serving_mode="shared")
+
+
+def test_a_manifest_can_force_exclusive(checkpoint_of):
+    served = load_policy(model(checkpoint_of("act_environment")), serving_mode="exclusive")
+    assert (served.mode, served.mode_reason) == ("exclusive", "the manifest says so")
+    served.reset()
+
+
+def test_a_shared_policy_is_never_reset(policy_of):
+    with pytest.raises(RuntimeError, match="mid-episode"):
+        policy_of("act_images").reset()
+
+
+def test_a_type_that_nobody_knows_is_exclusive(policy_of):
+    served = policy_of("stranger")
+    assert (served.mode, served.supports_rtc) == ("exclusive", False)
+
+
+@pytest.mark.parametrize("inferences", [1, 3])
+def test_an_impure_policy_is_caught(checkpoint_of, inferences):
+    served = load_policy(model(checkpoint_of("impure")), warmup_inferences=inferences)
+    assert served.mode == "exclusive"
+    assert "another chunk after a foreign one" in served.mode_reason
+    with pytest.raises(BadInput, match="cannot be shared: the same request"):
+        load_policy(model(checkpoint_of("impure")), serving_mode="shared")
+
+
+def test_nothing_of_the_warm_up_is_left_for_the_first_robot(checkpoint_of):
+    request = None
+    chunks = []
+    for inferences in (1, 3):
+        served = load_policy(model(checkpoint_of("impure")), warmup_inferences=inferences)
+        request = request or request_for(served)
+        chunks.append(ask(served, request))
+    assert same(*chunks)
+
+
+def test_a_chunk_api_that_raises_is_found_at_start(checkpoint_of):
+    with pytest.raises(BadInput, match="first chunk raises NotImplementedError: single actions"):
+        load_policy(model(checkpoint_of("mute")))
+
+
+def test_temporal_ensembling_is_refused_before_weights_are_read(checkpoint_of, tmp_path):
+    source = checkpoint_of("act_environment")
+    edited(tmp_path, source, temporal_ensemble_coeff=0.01, n_action_steps=1)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match="act cannot be served: temporal_ensemble_coeff is set"):
+        load_policy(model(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"repo_or_path": "/nowhere/at/all"}, r"model\.repo_or_path: .* does not exist"),
+        ({"device": "cuda:99"}, r"model\.device: "),
+        ({"device": "abacus"}, r"model\.device: "),
+        ({"peft": "/nowhere"}, r"model\.peft: /nowhere holds no adapter_config\.json"),
+        ({"discover_packages": ("no.such.package",)}, r"model\.discover_packages: .*no\.such"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(checkpoint_of, changes, message):
+    with pytest.raises(BadInput, match=message):
+        load_policy(model(checkpoint_of("act_environment"), **changes))
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("model.safetensors", "LeRobot cannot load its weights"),
+        ("policy_preprocessor.json", "has no policy_preprocessor.json"),
+        ("policy_postprocessor.json", "LeRobot cannot load its processors"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_refused(checkpoint_of, tmp_path, file, message):
+    folder = edited(tmp_path, checkpoint_of("act_environment"))
+    (folder / file).unlink()
+    with pytest.raises(BadInput, match=message):
+        load_policy(model(folder))
+
+
+def test_a_type_that_is_not_registered_is_named(checkpoint_of, tmp_path):
+    folder = edited(tmp_path, checkpoint_of("act_environment"), type="warp_drive")
+    with pytest.raises(BadInput, match=r"'warp_drive' .* is not registered"):
+        load_policy(model(folder))
+
+
+def test_what_lerobot_prints_stays_out_of_the_output(checkpoint_of, capsys):
+    load_policy(model(checkpoint_of("act_environment")))
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_contract_order_is_trusted_or_nothing_starts(tmp_path):
+    tiny.act_environment(tmp_path, contract=False)
+    with pytest.raises(BadInput, match=r"contract\.action_names"):
+        load_policy(model(tmp_path))
+    served = load_policy(model(tmp_path), trust_order=True)
+    assert served.contract.action_names == ("0", "1", "2")
+    assert len(served.warnings) == 1
+
+
+def test_rtc_can_be_off(checkpoint_of, policy_of):
+    served = load_policy(model(checkpoint_of("rtc_flow")), rtc=RtcSettings(enabled=False))
+    assert (served.supports_rtc, served.rtc_horizon) == (False, 0)
+    assert same(ask(served, request_for(served)), ask(policy_of("rtc_flow"), request_for(served)))
+
+
+def test_settings_of_rtc_matter(checkpoint_of, policy_of):
+    usual = policy_of("rtc_flow")
+    request = request_for(usual, prefix_model=rows_for(usual, 8), inference_delay_steps=1)
+    for changes in (
+        {"execution_horizon": 2},
+        {"max_guidance_weight": 0.5},
+        {"prefix_attention_schedule": "ONES"},
+    ):
+        served = load_policy(model(checkpoint_of("rtc_flow")), rtc=RtcSettings(**changes))
+        assert served.rtc_horizon == changes.get("execution_horizon", 10)
+        assert not same(ask(served, request), ask(usual, request))
+
+
+@pytest.mark.parametrize("name", ["act_environment", "rtc_flow"])
+def test_half_precision_is_close_but_not_the_same(checkpoint_of, policy_of, name):
+    exact = policy_of(name)
+    served = load_policy(model(checkpoint_of(name), dtype="bfloat16"))
+    request = request_for(exact)
+    chunk, expected = ask(served, request), ask(exact, request)
+    assert not same(chunk, expected)
+    assert chunk.robot.dtype == np.float32
+    assert chunk.robot == pytest.approx(expected.robot, abs=0.3)
+
+
+def test_full_precision_is_what_the_checkpoint_has(checkpoint_of, policy_of):
+    served = load_policy(model(checkpoint_of("act_environment"), dtype="float32"))
+    request = request_for(served)
+    assert same(ask(served, request), ask(policy_of("act_environment"), request))
