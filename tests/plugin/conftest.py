@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
-from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 
 from lefleet.server.service import PolicyService
+from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
+from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 from tests.client.transport.networks import OverRouter
 from tests.policy import tiny
 from tests.server.serving import loaded, serving

@@ -8,10 +8,10 @@ from lerobot.configs import FeatureType, PolicyFeature, PreTrainedConfig
 from lerobot.configs.eval import EvalPipelineConfig
 from lerobot.envs.configs import PushtEnv
 from lerobot.policies.factory import get_policy_class, make_policy, make_pre_post_processors
-from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
-from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 
 from lefleet_client.transport import Tls
+from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
+from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 
 
 def test_the_distribution_has_the_name_that_lerobot_looks_for():

@@ -8,12 +8,12 @@ import threading
 import pytest
 import torch
 from lerobot.configs import FeatureType, PolicyFeature
+
+from lefleet_client.remote import NoServer, WrongModel
 from lerobot_policy_lefleet import modeling_lefleet
 from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
 from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 from lerobot_policy_lefleet.rows import WrongFeatures
-
-from lefleet_client.remote import NoServer, WrongModel
 from tests.plugin.batches import InProcess, batch_of, row_of
 from tests.policy import tiny
 from tests.server.serving import eventually
@@ -41,19 +41,31 @@ def test_a_policy_with_history_sees_what_it_would_see_in_process(place_of, monke
     place = place_of(tiny.diffusion_history)
     remote, local = place.policy(), [InProcess(place.checkpoint) for _ in range(ROWS)]
     executed = local[0].config.n_action_steps
-    seeds = [[10 * chunk + row for row in range(ROWS)] for chunk in range(3)]
+    seeds = [[10 * chunk + row for row in range(ROWS)] for chunk in range(4)]
+    left = iter(seeds)
     # The server is in this process too, and its policy moves the generator that seeds come from.
-    monkeypatch.setattr(modeling_lefleet, "draw_seeds", lambda rows, left=iter(seeds): next(left))
-    batches = [batch_of(local[0].config, ROWS, seed=step) for step in range(3 * executed)]
-    remote.reset()
-    actions = [remote.select_action(batch) for batch in batches]
-    for row, one in enumerate(local):
-        one.policy.reset()
-        for step, batch in enumerate(batches):
-            if step % executed == 0:
-                torch.manual_seed(seeds[step // executed][row])
-            alone = one.select_action(row_of(batch, row))
-            assert torch.equal(actions[step][row], alone[0]), f"row {row}, step {step}"
+    monkeypatch.setattr(modeling_lefleet, "draw_seeds", lambda rows: next(left))
+    for episode in range(2):
+        batches = [batch_of(local[0].config, ROWS, 50 * episode + k) for k in range(2 * executed)]
+        remote.reset()
+        actions = [remote.select_action(batch) for batch in batches]
+        for row, one in enumerate(local):
+            one.policy.reset()
+            for step, batch in enumerate(batches):
+                if step % executed == 0:
+                    torch.manual_seed(seeds[2 * episode + step // executed][row])
+                alone = one.select_action(row_of(batch, row))
+                assert torch.equal(actions[step][row], alone[0]), f"{episode=} {row=} {step=}"
+
+
+def test_the_server_knows_that_an_episode_begins(place):
+    batch = batch_of(InProcess(place.checkpoint).config, 1, seed=0)
+    remote = place.policy(client_id="episodes")
+    remote.select_action(batch)
+    for episode in (1, 2):
+        remote.reset()
+        (status,) = [one for one in place.service.status().clients if one.client_id == "episodes"]
+        assert status.episode_id == episode
 
 
 def test_seeds_follow_the_one_that_lerobot_sets():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from lerobot.envs import preprocess_observation
-from lerobot_policy_lefleet.rows import WrongFeatures, first_task, frames_of, tasks_of
 
 from lefleet_client import wire
+from lerobot_policy_lefleet.rows import WrongFeatures, first_task, frames_of, tasks_of
 
 TOP = "observation.images.top"
 STATE = "observation.state"
@@ -35,6 +35,13 @@ def test_images_are_the_bytes_that_they_were():
     frames = frames_of(seen, CONTRACT, {})
     assert all(frame[TOP].dtype == np.uint8 for frame in frames)
     assert np.array_equal(np.stack([frame[TOP] for frame in frames]), pixels)
+
+
+def test_pixels_that_rounding_moved_a_little_are_bytes_again():
+    expected = torch.arange(256)
+    moved = (expected / 255).half().float().reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
+    (frame,) = frames_of({STATE: torch.zeros(1, 2), TOP: moved}, CONTRACT, {})
+    assert frame[TOP][..., 0].ravel().tolist() == expected.tolist()
 
 
 def test_images_of_bytes_stay_as_they_are():
