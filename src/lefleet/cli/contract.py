@@ -83,7 +83,7 @@ def _manifest(name: str, found: FoundContract, origins: dict[str, str]) -> dict[
         if origins[f"vectors.{key}"] == _UNKNOWN:
             missing.setdefault("vectors", {})[key] = _blanks(names)
     if origins["fps"] == _UNKNOWN:
-        missing["fps"] = contract.fps
+        missing["fps"] = None
     manifest: dict[str, Any] = {"model": {"repo_or_path": name}}
     return manifest | ({"contract": missing} if missing else {})
 

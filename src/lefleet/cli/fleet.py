@@ -19,6 +19,7 @@ from lefleet_client.transport import Transport
 from lefleet_client.wire import Status
 
 _EVERY_S = 1.0
+_WIDE = 240
 
 
 def fleet_command(command: Fleet) -> int:
@@ -58,7 +59,9 @@ def _show(found: tuple[Status, ...], *, as_json: bool) -> None:
     if as_json:
         print_json({"servers": found})
     else:
-        Console(highlight=False, soft_wrap=True, markup=False).print(_tables(found))
+        # Elsewhere than in a terminal nobody has to fit a table into 80 columns.
+        width = None if sys.stdout.isatty() else _WIDE
+        Console(highlight=False, markup=False, width=width).print(_tables(found))
 
 
 def _tables(found: tuple[Status, ...]) -> Group | Text:

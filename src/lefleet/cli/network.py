@@ -22,9 +22,14 @@ def network_errors() -> Iterator[None]:
     try:
         yield
     except (BadSettings, BadKey) as error:
-        raise BadInput(f"{error}.") from error
+        raise BadInput(_sentence(error)) from error
     except (TransportError, RemoteError) as error:
-        raise LeFleetError(f"{error}.") from error
+        raise LeFleetError(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def tls_of(command: Secured) -> Tls | None:

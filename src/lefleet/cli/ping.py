@@ -11,9 +11,12 @@ from rich.table import Table
 from lefleet.cli.network import connect
 from lefleet.cli.output import print_json
 from lefleet.cli.serving import Ping
-from lefleet.errors import BadInput
-from lefleet_client.remote import PingReport, RemotePolicy, example_observation, ping
+from lefleet.errors import BadInput, LeFleetError
+from lefleet_client.remote import PingReport, RemotePolicy, discover, example_observation, ping
+from lefleet_client.transport import Transport
 
+_SLOW_S = 30.0
+"""Slow policies are there to be measured too."""
 _PARTS = {
     "encode": "images to bytes, here",
     "network": "there and back",
@@ -28,22 +31,33 @@ def ping_command(command: Ping) -> int:
     """Be a robot for a moment, with made-up observations."""
     if command.count < 1:
         raise BadInput(f"count: {command.count} is below 1.")
-    with (
-        connect(command) as transport,
-        RemotePolicy(
+    with connect(command) as transport:
+        _require_service(transport, command)
+        with RemotePolicy(
             command.connect,
             command.service,
             client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
+            timeout_s=_SLOW_S,
             connect_timeout_s=command.timeout_s,
             transport=transport,
-        ) as policy,
-    ):
-        report = ping(policy, example_observation(policy.ack.contract), command.count)
+        ) as policy:
+            report = ping(policy, example_observation(policy.ack.contract), command.count)
     if command.json:
         print_json(asdict(report))
     else:
         _show(report, command.service)
     return 0
+
+
+def _require_service(transport: Transport, command: Ping) -> None:
+    """A robot waits for its service to appear; somebody who mistyped it does not want to."""
+    if discover(transport, command.service, timeout_s=command.timeout_s):
+        return
+    there = {status.service for status in discover(transport, timeout_s=command.timeout_s)}
+    raise LeFleetError(
+        f"service: no server answers for {command.service!r}.",
+        f"There is {', '.join(sorted(there))}." if there else "See: lefleet fleet",
+    )
 
 
 def _show(report: PingReport, service: str) -> None:

@@ -11,12 +11,12 @@ from lefleet_client.transport import ZenohSettings, ZenohTransport
 
 def router_command(command: Router) -> int:
     """Route until asked to stop."""
-    signals = StopSignals()
     settings = ZenohSettings(
         mode="router", listen=command.listen, connect=command.connect, tls=tls_of(command)
     )
     try:
-        with ZenohTransport.open(settings):
+        with StopSignals() as signals, ZenohTransport.open(settings):
+            signals.hold()
             if command.json:
                 print_json({"event": "routing", "listen": command.listen})
             else:

@@ -33,9 +33,8 @@ def serve_command(command: Serve, overrides: Sequence[str]) -> int:
     if command.plan:
         return _plan(command, manifest)
     log_to_stderr()
-    signals = StopSignals()
     try:
-        with ExitStack() as stack:
+        with StopSignals() as signals, ExitStack() as stack:
             _serve(manifest, signals, stack, as_json=command.json)
     except StoppedEarly:
         _LOG.info("event=stopped_before_ready")
@@ -106,6 +105,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
     from lefleet.server.service import PolicyService
 
     service = PolicyService(policy, manifest, transport, around.observers, around.ring)
+    signals.hold()
     with service:
         around.metrics.watch(service, around.skipped)
         around.why_not_ready = ""

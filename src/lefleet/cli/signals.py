@@ -3,7 +3,10 @@
 import os
 import signal
 import threading
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppedEarly(BaseException):
@@ -13,24 +16,39 @@ class StoppedEarly(BaseException):
 class StopSignals:
     """Takes both signals over; for the main thread, which also runs the handler.
 
-    Until `wait` is called there is nothing to finish, and a signal ends what is under way with
-    `StoppedEarly`.
+    Until `hold` is called there is nothing to finish, and a signal ends what is under way with
+    `StoppedEarly`. From then on the first one is only noted, and `wait` returns.
     """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._is_waited_for = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._handle)
+        self._is_held = False
+        self._before: list[Any] = []
+
+    def hold(self) -> None:
+        """From here on there is something to finish."""
+        self._is_held = True
 
     def wait(self) -> None:
         """Until somebody asks to stop."""
-        self._is_waited_for = True
         self._asked.wait()
+
+    def __enter__(self) -> Self:
+        self._before = [signal.signal(number, self._handle) for number in _NUMBERS]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in zip(_NUMBERS, self._before, strict=True):
+            signal.signal(number, handler)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self._asked.is_set():
             os._exit(128 + number)
         self._asked.set()
-        if not self._is_waited_for:
+        if not self._is_held:
             raise StoppedEarly

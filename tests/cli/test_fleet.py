@@ -1,0 +1,102 @@
+"""Servers and robots as a table, as JSON, once and again and again."""
+
+import json
+import signal
+
+import pytest
+
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.wire import STATUS, ServiceKeys
+from tests.cli.child import Child
+from tests.client.transport.networks import FREE_PORT, Router
+from tests.server.outcomes import status
+
+
+@pytest.fixture
+def router():
+    router = Router(FREE_PORT)
+    yield router
+    router.close()
+
+
+@pytest.fixture
+def servers(router):
+    """Two replicas of one service and a server of another one, as far as a fleet looks at them."""
+    with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
+        for service, name in (("fold", "left"), ("fold", "right"), ("pour", "third")):
+            told = status(
+                model="m", revision="main", service=service, server=name, draining=name == "right"
+            )
+            key = ServiceKeys("m", "main", service).server(name).status
+            transport.serve(key, lambda _, told=told: STATUS.encode(told))
+        yield
+
+
+def test_every_server_and_robot_is_in_the_table(lefleet, router, servers):
+    code, out, err = lefleet("fleet", "--connect", router.endpoint)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    (right,) = [line for line in lines if " right " in line and "fold" in line]
+    assert "draining" in right
+    robot = status().clients[0].client_id
+    assert len([line for line in lines if line.strip().startswith(robot)]) == 3
+
+
+def test_json_is_the_status_of_each(lefleet, router, servers):
+    code, out, _ = lefleet("fleet", "--connect", router.endpoint, "--json")
+    assert code == 0
+    found = json.loads(out)["servers"]
+    assert [(one["service"], one["server"]) for one in found] == [
+        ("fold", "left"),
+        ("fold", "right"),
+        ("pour", "third"),
+    ]
+
+
+def test_one_service_can_be_looked_at(lefleet, router, servers):
+    _, out, _ = lefleet("fleet", "pour", "--connect", router.endpoint, "--json")
+    assert [one["server"] for one in json.loads(out)["servers"]] == ["third"]
+
+
+def test_without_servers_it_says_so_and_ends_with_1(lefleet, router):
+    code, out, _ = lefleet("fleet", "--connect", router.endpoint)
+    assert code == 1
+    assert out.startswith("No servers.")
+
+
+def test_it_looks_again_and_again_until_it_is_interrupted(router, servers, tmp_path):
+    arguments = ("fleet", "--connect", router.endpoint, "--watch", "--json")
+    with Child(*arguments, folder=tmp_path) as child:
+        child.wait_for(lambda one: len(one.out) >= 2)
+        child.signal(signal.SIGINT)
+        assert child.end() == 0
+    assert [len(json.loads(line)["servers"]) for line in child.out[:2]] == [3, 3]
+    assert child.err == []
+
+
+@pytest.mark.parametrize("command", [["fleet"], ["ping", "fold"]])
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--connect", "tcp/127.0.0.1:1", "--timeout-s", "0.5"], 1, "tcp/127.0.0.1:1"),
+        (["--connect", "tls/127.0.0.1:1"], 2, "needs tls.ca"),
+        (["--tls.key", "k"], 2, "tls.ca, tls.cert: missing"),
+        (["--timeout-s", "0"], 2, "timeout_s: "),
+    ],
+)
+def test_what_does_not_work_is_said_in_one_line(lefleet, command, arguments, code, words):
+    found, out, err = lefleet(*command, *arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_ping_of_nobody_names_who_is_there(lefleet, router, servers):
+    code, _, err = lefleet("ping", "sew", "--connect", router.endpoint, "--timeout-s", "0.5")
+    assert code == 1
+    assert "fold" in err
+    assert err.count("\n") == 1
+
+
+def test_a_ping_of_no_requests_is_bad_input(lefleet):
+    assert lefleet("ping", "fold", "--count", "0")[0] == 2
