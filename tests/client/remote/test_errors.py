@@ -147,6 +147,16 @@ def test_a_second_process_with_the_same_name(any_world):
         keep_asking(second)
 
 
+def test_the_first_reason_for_a_closed_session_counts(world):
+    def close_twice(mail):
+        mail.event(wire.SessionClosed(reason="replaced by a newer session"))
+        mail.event(wire.SessionClosed(reason="there is no session; open one"))
+
+    world.server(act=close_twice)
+    with pytest.raises(Replaced):
+        world.robot().infer(observation())
+
+
 def test_another_checkpoint_after_a_restart_is_not_accepted_unasked(world):
     old = world.server()
     policy = world.robot()

@@ -199,7 +199,8 @@ class Link:
         if isinstance(event, Draining):
             self.is_draining = True
         elif isinstance(event, SessionClosed):
-            self.closed_because = event.reason or "closed"
+            # The first reason is the cause; later ones only answer what was sent meanwhile.
+            self.closed_because = self.closed_because or event.reason or "closed"
         else:
             return event
         return None
