@@ -1,5 +1,6 @@
 """Tiny real checkpoints: random weights, statistics that matter, and a contract beside them."""
 
+import shutil
 from pathlib import Path
 
 import torch
@@ -65,6 +66,24 @@ def act_environment(folder: Path, *, contract: bool = True, seed: int = 0, **cha
     """ACT with a state and the environment's state: no cameras."""
     config = ACTConfig(**_features(STATE, ENVIRONMENT), **_SMALL_ACT | changes)
     return _save(folder, config, ACTPolicy, contract=contract, seed=seed)
+
+
+def act_adapter(folder: Path, base: Path) -> Path:
+    """A LoRA on an ACT checkpoint, saved as LeRobot's training saves it."""
+    from peft import LoraConfig, get_peft_model
+
+    policy = ACTPolicy.from_pretrained(base)
+    policy.name_or_path = str(base)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        settings = LoraConfig(r=2, target_modules=["action_head"], init_lora_weights=False)
+        adapted = get_peft_model(policy, settings)
+    adapted.save_pretrained(folder)
+    adapted.config.use_peft = True
+    adapted.config.save_pretrained(folder)
+    for file in (*base.glob("policy_*processor*"), base / CONTRACT_FILE):
+        shutil.copy(file, folder)
+    return folder
 
 
 def relative_act(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
