@@ -1,14 +1,27 @@
 """A remote policy and a server that behaves."""
 
 import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RemoteError, RobotFeatures
-from tests.client.remote.scripted import CONTRACT, STATE, STEPS, TOP, answer, observation
+from lefleet_client.remote import BadObservation, RemoteError, RemotePolicy, RobotFeatures
+from tests.client.remote.scripted import (
+    CONTRACT,
+    STATE,
+    STEPS,
+    TOP,
+    ScriptedServer,
+    answer,
+    observation,
+)
+from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
 
@@ -161,6 +174,43 @@ def test_a_second_caller_is_told_and_a_close_ends_the_first(world):
     bounded(policy.close)
     thread.join(LONG_S)
     assert errors == ["this RemotePolicy is closed; make a new one"]
+
+
+def test_a_signal_handler_may_close_in_the_middle_of_a_call(world):
+    server = world.server(act=lambda mail: os.kill(os.getpid(), signal.SIGUSR1))
+    policy = world.robot(timeout_s=LONG_S * 3)
+    before = signal.signal(signal.SIGUSR1, lambda *_: policy.close())
+    try:
+        with pytest.raises(RemoteError, match="closed"):
+            policy.infer(observation())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    server.closes.wait(len)
+    assert len(server.closes) == 1
+
+
+def test_a_program_that_forgets_to_close_still_ends():
+    network = OverRouter()
+    ScriptedServer(network.node())
+    code = f"""
+from lefleet_client import RemotePolicy
+policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
+print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
+"""
+    child = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=LONG_S * 2,
+        check=False,
+    )
+    network.close()
+    assert (child.stdout, child.returncode) == ("12.0\n", 0), child.stderr
+
+
+def test_no_endpoint_is_refused():
+    with pytest.raises(ValueError, match=r"^connect: "):
+        RemotePolicy([], "fold")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import zenoh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet_client.wire import BadKey, ServiceKeys, parse_key, slug
+from lefleet_client.wire import BadKey, ServiceKeys, matching_servers, parse_key, slug
 
 SERVICE = ServiceKeys("lerobot/pi0", "main", "fold shirts")
 BASE = "@lefleet/lerobot-pi0/main/fold-shirts"
@@ -27,6 +27,15 @@ def test_the_tree():
 def test_wildcards_are_one_level_deep():
     assert SERVICE.any_server.status == f"{BASE}/s/*/status"
     assert SERVICE.server("a").any_client.obs == f"{BASE}/s/a/c/*/obs"
+
+
+def test_servers_are_looked_for_under_any_or_all_of_their_names():
+    assert matching_servers().status == "@lefleet/*/*/*/s/*/status"
+    found = matching_servers("lerobot/pi0", "main", "fold shirts")
+    assert (found.status, found.alive) == (f"{BASE}/s/*/status", f"{BASE}/s/*/alive")
+    assert matching_servers(model="m").alive == "@lefleet/m/*/*/s/*/alive"
+    with pytest.raises(BadKey, match=r"^service: "):
+        matching_servers(service="*")
 
 
 def test_a_strangers_wildcard_does_not_see_the_tree():

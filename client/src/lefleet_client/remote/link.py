@@ -181,8 +181,10 @@ class Link:
 
     def close(self, *, say_goodbye: bool) -> None:
         """Take everything back; with a goodbye the server's place is free at once."""
-        if say_goodbye and self._session_id and not self.closed_because and not self.is_gone:
+        has_session = bool(self._session_id) and not self.closed_because
+        if say_goodbye and has_session and not self.is_gone:
             self._say_goodbye()
+        self.closed_because = self.closed_because or "closed here"
         for one in reversed(self._declared):
             one.close()
 

@@ -47,7 +47,7 @@ class RemotePolicy:
     `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
 
     One caller at a time: a second thread gets an error at once. `close` may be called from any
-    thread. Callbacks of the transport only fill an inbox.
+    thread, and from a signal handler. Callbacks of the transport only fill an inbox.
     """
 
     def __init__(
@@ -77,6 +77,8 @@ class RemotePolicy:
         if resize:
             require_resizing()
         endpoints = (connect,) if isinstance(connect, str) else tuple(connect)
+        if not endpoints:
+            raise ValueError("connect: at least one endpoint is needed, such as tcp/10.0.0.5:7447")
         self._task = task
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -84,6 +86,7 @@ class RemotePolicy:
         self._jpeg_quality = jpeg_quality
         self._resize = resize
         self._busy = threading.Lock()
+        self._caller = 0
         self._closed = threading.Event()
         self._episode_id = 0
         self._is_episode_fresh = True
@@ -181,14 +184,14 @@ class RemotePolicy:
 
     def close(self) -> None:
         """Give the place on the server back; a call that is under way ends with an error."""
-        if self._closed.is_set():
-            return
         self._closed.set()
         while not self._busy.acquire(timeout=_WAKE_S):
             self._connection.link.wake()
+            if self._caller == threading.get_ident():
+                # A signal handler in the middle of a call: the call itself closes when it ends.
+                return
         try:
-            self._connection.link.close(say_goodbye=True)
-            self._close_transport()
+            self._tear_down()
         finally:
             self._busy.release()
 
@@ -261,10 +264,14 @@ class RemotePolicy:
                 "another thread is in a call of this RemotePolicy; one thread at a time, or one "
                 "RemotePolicy for each"
             )
+        self._caller = threading.get_ident()
         try:
             self._require_open()
             yield
         finally:
+            if self._closed.is_set():
+                self._tear_down()
+            self._caller = 0
             self._busy.release()
 
     def _require_open(self) -> None:
@@ -274,6 +281,10 @@ class RemotePolicy:
     def _pause(self, seconds: float) -> None:
         self._closed.wait(seconds)
         self._require_open()
+
+    def _tear_down(self) -> None:
+        self._connection.link.close(say_goodbye=True)
+        self._close_transport()
 
     def _close_transport(self) -> None:
         for transport in self._owned:
