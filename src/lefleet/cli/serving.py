@@ -17,7 +17,7 @@ class Serve(RunOutput):
     """Serve a checkpoint to robots. Further --key=value flags override the manifest, for instance
     --model.device=cuda. Stops with Ctrl-C or SIGTERM, after the requests under way."""
 
-    run: Annotated[str, Positional] = ""
+    run: Annotated[str, Positional, arg(metavar="RUN")] = ""
     """A run, for its blessed checkpoint; RUN:CYCLE, or blessed for the newest blessed one. None:
     the manifest's model.repo_or_path."""
     manifest: Path | None = None
@@ -33,7 +33,7 @@ class Replay(Output):
     """Compute captured requests again, and compare with the answers that robots got. Further
     --key=value flags override the manifest, for instance --model.device=cpu."""
 
-    folder: Annotated[Path, Positional]
+    folder: Annotated[Path, Positional, arg(metavar="DIR")]
     """The capture.dir of a server."""
     manifest: Path | None = None
     """The policy to compute with. None: the one that the captures name."""
@@ -75,7 +75,7 @@ class Connected(Secured):
 class Fleet(Connected):
     """Servers and their robots: live in a terminal, once elsewhere."""
 
-    service: Annotated[str, Positional] = ""
+    service: Annotated[str, Positional, arg(metavar="SERVICE")] = ""
     """Only this service."""
     once: bool = False
     """Look once, also in a terminal."""
@@ -87,7 +87,7 @@ class Fleet(Connected):
 class Ping(Connected):
     """Where the time between an observation and its chunk goes. Takes a robot's place meanwhile."""
 
-    service: Annotated[str, Positional]
+    service: Annotated[str, Positional, arg(metavar="SERVICE")]
     """Name of the service, see lefleet fleet."""
     count: int = 20
     """Requests."""
@@ -97,5 +97,5 @@ class Ping(Connected):
 class ShowContract(RunOutput):
     """What the columns of a checkpoint mean, how that is known, and a manifest to serve it."""
 
-    checkpoint: Annotated[str, Positional]
+    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
     """Folder of a checkpoint, hub id, RUN:CYCLE, RUN:blessed or blessed."""

@@ -1,0 +1,52 @@
+"""What the columns of a checkpoint mean, and a manifest to serve it."""
+
+import json
+
+import pytest
+import yaml
+
+from lefleet.server.manifest import manifest_of
+from tests.policy import tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contracts")
+    tiny.act_images(folder / "known")
+    tiny.act_images(folder / "unknown", contract=False)
+    return folder
+
+
+def test_each_part_is_shown_with_its_source_and_a_manifest_serves_it(lefleet, folder):
+    code, out, _ = lefleet("contract", str(folder / "known"))
+    assert code == 0
+    shown, _, manifest = out.partition("\n\n")
+    assert shown.startswith("act, digest ")
+    assert "action_names: shoulder.pos, elbow.pos, gripper.pos\n    from lefleet.json\n" in shown
+    assert "cameras.observation.images.top: 24 x 32 x 3\n    from lefleet.json\n" in shown
+    assert yaml.safe_load(manifest) == {"model": {"repo_or_path": str(folder / "known")}}
+
+
+def test_what_nobody_knows_is_left_to_be_filled_in(lefleet, folder):
+    code, out, _ = lefleet("contract", str(folder / "unknown"), "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["sources"]["action_names"] == "nowhere"
+    assert answer["sources"]["cameras.observation.images.top"] == "config.json"
+    contract = answer["manifest"]["contract"]
+    assert len(contract["action_names"]) == len(tiny.JOINTS)
+    assert list(contract["vectors"]) == [tiny.STATE]
+    assert contract["fps"] is None
+    manifest_of(answer["manifest"])
+
+
+def test_a_person_is_told_to_fill_it_in(lefleet, folder):
+    _, out, _ = lefleet("contract", str(folder / "unknown"))
+    assert "action_names: not known\n" in out
+    assert "# Fill in what only you can know" in out
+
+
+def test_a_checkpoint_that_is_not_there_is_bad_input(lefleet):
+    code, _, err = lefleet("contract", "missing")
+    assert code == 2
+    assert err.startswith("lefleet: checkpoint: missing does not exist.")

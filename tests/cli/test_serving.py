@@ -1,0 +1,63 @@
+"""Arguments of the commands about servers."""
+
+from pathlib import Path
+
+import pytest
+
+from lefleet.cli.commands import parse
+from lefleet.cli.serving import ENDPOINT, Fleet, Ping, Replay, Router, Serve, ShowContract
+from lefleet.server.manifest import LISTEN
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "overrides"),
+    [
+        ("serve", Serve(), ()),
+        ("serve demo --plan --json", Serve(run="demo", plan=True, json=True), ()),
+        ("serve --rtt-ms=5 --workdir=w", Serve(rtt_ms=5.0, workdir=Path("w")), ()),
+        ("serve --rtt_ms=5", Serve(rtt_ms=5.0), ()),
+        (
+            "serve --manifest=a.yaml --model.device=cuda --max_sessions=3",
+            Serve(manifest=Path("a.yaml")),
+            ("--model.device=cuda", "--max_sessions=3"),
+        ),
+        (
+            "replay ring --manifest a.yaml --model.device=cpu",
+            Replay(folder=Path("ring"), manifest=Path("a.yaml")),
+            ("--model.device=cpu",),
+        ),
+        (
+            "router --listen tls/0.0.0.0:7 tcp/[::]:8 --connect tls/b:7 --tls.ca c",
+            Router(listen=("tls/0.0.0.0:7", "tcp/[::]:8"), connect=("tls/b:7",), tls_ca="c"),
+            (),
+        ),
+        ("fleet --once", Fleet(once=True), ()),
+        ("fleet fold --connect a b", Fleet(service="fold", connect=("a", "b")), ()),
+        ("ping fold --count 3", Ping(service="fold", count=3), ()),
+        ("contract user/name", ShowContract(checkpoint="user/name"), ()),
+    ],
+)
+def test_a_command_line_becomes_its_command(line, command, overrides):
+    assert parse(line.split()) == (command, overrides)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("ping", "SERVICE"),
+        ("replay", "DIR"),
+        ("contract", "CHECKPOINT"),
+        ("fleet --max_sessions=3", "--max_sessions"),
+        ("serve --max_sessions 3", "--max"),
+    ],
+)
+def test_a_wrong_argument_exits_2_and_is_named(line, named, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(line.split())
+    assert caught.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+def test_servers_are_looked_for_where_they_listen_by_default():
+    assert ENDPOINT == LISTEN
+    assert Fleet().connect == (LISTEN,)
