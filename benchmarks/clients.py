@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.report import Section, table
-from benchmarks.serving.children import Robots, Server
+from benchmarks.serving.children import Robots, Server, started_servers
 from benchmarks.serving.links import Link, same_host
 from benchmarks.serving.stacks import OURS, STACKS
 from benchmarks.serving.targets import Target, target_table
@@ -37,15 +37,19 @@ class Crowd(NamedTuple):
 
 
 def measure(workshop: Workshop) -> Section:
-    counts = (1, 4) if workshop.quick else tuple(WINDOW_S)
+    counts = (4,) if workshop.quick else tuple(WINDOW_S)
     found: dict[tuple[str, int], Crowd] = {}
-    with same_host() as link:
+    folder = workshop.folder / "clients"
+    folder.mkdir()
+    with same_host() as link, ExitStack() as cleanup:
+        stacks = (*PEERS, OURS)
+        servers = started_servers(stacks, link.server, folder, cleanup, policy_ms=POLICY_MS)
         for count in counts:
-            for stack in (*PEERS, OURS):
-                folder = workshop.folder / "clients" / f"{stack}-{count}"
-                folder.mkdir(parents=True)
-                window_s = 1.0 if workshop.quick else WINDOW_S[count]
-                found[stack, count] = _crowd(stack, count, link, folder, window_s)
+            window_s = 1.0 if workshop.quick else WINDOW_S[count]
+            for stack, server in servers.items():
+                found[stack, count] = _crowd(
+                    stack, server, link, folder, count=count, window_s=window_s
+                )
             say(f"{count} robots are done")
     header = ("robots", "stack", "replies per second", "p95", "replies per robot", "max ÷ min")
     rows = [_row(stack, count, crowd) for (stack, count), crowd in found.items()]
@@ -68,12 +72,11 @@ def measure(workshop: Workshop) -> Section:
     )
 
 
-def _crowd(stack: str, count: int, link: Link, folder: Path, window_s: float) -> Crowd:
+def _crowd(
+    stack: str, server: Server, link: Link, folder: Path, *, count: int, window_s: float
+) -> Crowd:
     processes = min(count, PROCESSES)
     with ExitStack() as cleanup:
-        server = Server(stack, link.server, folder, policy_ms=POLICY_MS)
-        cleanup.enter_context(closing(server))
-        server.wait_ready()
         groups = [
             cleanup.enter_context(
                 closing(Robots(stack, server.address, link.robots, folder, count // processes))

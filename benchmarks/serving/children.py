@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -104,8 +105,10 @@ class Robots(Child):
         argv = python("-m", "benchmarks.serving.edge", stack, address, str(clients), end.device)
         super().__init__(argv, end, folder / f"{stack}-robots.log")
 
-    def wait_ready(self) -> None:
-        self.answer(_START_S)
+    def wait_ready(self) -> str:
+        """The image codec that they chose, if they choose one."""
+        codec: str = self.answer(_START_S)["codec"]
+        return codec
 
     def order(self, do: str, **values: float | str) -> None:
         self.tell(json.dumps({"do": do, **values}))
@@ -115,6 +118,19 @@ class Robots(Child):
         while not (line := self.line(timeout_s)).startswith("{"):
             pass
         return json.loads(line)
+
+
+def started_servers(
+    stacks: Sequence[str], end: End, folder: Path, cleanup: ExitStack, *, policy_ms: float = 0.0
+) -> dict[str, Server]:
+    """A server of each stack, ready; they load side by side."""
+    servers = {
+        stack: cleanup.enter_context(closing(Server(stack, end, folder, policy_ms=policy_ms)))
+        for stack in stacks
+    }
+    for server in servers.values():
+        server.wait_ready()
+    return servers
 
 
 def free_port() -> int:

@@ -5,6 +5,7 @@ answers each with one line. Instants are of the machine's monotonic clock.
 """
 
 import json
+import math
 import sys
 import threading
 import time
@@ -29,6 +30,10 @@ class Edge:
         self._counters = Path("/sys/class/net", device, "statistics")
         self._is_loopback = device == "lo"
         self._clients = [connect(address) for _ in range(clients)]
+
+    @property
+    def codec(self) -> str:
+        return ", ".join(sorted({getattr(client, "codec", "") for client in self._clients}))
 
     def warm_up(self) -> None:
         for client in self._clients:
@@ -73,20 +78,29 @@ class Edge:
             thread.join()
         return {"answered": answered, "errors": errors}
 
-    def watch(self, until_file: str) -> dict[str, Any]:
-        """One robot asks on and on, whatever happens: when it was answered, and what went wrong."""
-        good: list[float] = []
+    def watch(self, ready_file: str, patience_s: float) -> dict[str, Any]:
+        """One robot asks on and on, whatever happens: when it was answered, and what went wrong.
+
+        Once `ready_file` holds the instant from which a server was there again, it ends with the
+        first answer, or when patience does.
+        """
         bad: list[tuple[float, str]] = []
         number = 0
-        while not Path(until_file).exists():
+        ready = math.inf
+        while time.monotonic() < ready + patience_s:
             number += 1
             try:
                 _ask(self._clients[0], self._scene(number))
-                good.append(time.monotonic())
+                answered = time.monotonic()
             except Exception as error:  # noqa: BLE001 - what peers raise is part of the result
                 bad.append((time.monotonic(), _text(error)))
                 time.sleep(_PAUSE_AFTER_FAILURE_S)
-        return {"good": good, "bad": bad}
+                answered = -math.inf
+            if Path(ready_file).exists():
+                ready = float(Path(ready_file).read_text())
+            if answered > ready:
+                return {"answered": answered, "bad": bad}
+        return {"answered": None, "bad": bad}
 
     def _scene(self, number: int) -> Scene:
         return self._film[number % FILM]
@@ -106,15 +120,16 @@ def _ask(client: Client, scene: Scene) -> float:
 
 
 def _text(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:160]}"
+    details = getattr(error, "details", None)
+    text = str(details() if callable(details) else error)
+    return f"{type(error).__name__}: {' '.join(text.split())[:100]}"
 
 
 def main() -> None:
     stack, address, clients, device = sys.argv[1:]
     edge = Edge(stack, address, int(clients), device)
     edge.warm_up()
-    print(json.dumps({"ready": True}), flush=True)
+    print(json.dumps({"codec": edge.codec}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
         result = getattr(edge, order.pop("do"))(**order)

@@ -15,5 +15,9 @@ class LefleetClient:
         chunk = self._policy.infer({STATE_KEY: scene.state, **images})
         return Answer(chunk.model, chunk.robot)
 
+    @property
+    def codec(self) -> str:
+        return self._policy.image_codec
+
     def close(self) -> None:
         self._policy.close()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.serving.children import Robots, Server
+from benchmarks.serving.children import Robots, Server, started_servers
 from benchmarks.serving.links import Link
 
 _LONGEST_REQUEST_S = 5.0
@@ -23,6 +23,8 @@ class Trips:
     robot_cpu_s: float = 0.0
     server_cpu_s: float = 0.0
     octets: int = 0
+    codec: str = ""
+    """Which one the client chose, where it does."""
 
     @property
     def requests(self) -> int:
@@ -48,14 +50,16 @@ def round_trips(
     """What each stack needs; `requests` in a round, by stack."""
     found = {stack: Trips() for stack in stacks}
     with ExitStack() as cleanup:
-        pairs = {}
-        for stack in stacks:
-            server = cleanup.enter_context(closing(Server(stack, link.server, folder)))
-            server.wait_ready()
-            robots = Robots(stack, server.address, link.robots, folder)
-            cleanup.enter_context(closing(robots))
-            robots.wait_ready()
-            pairs[stack] = _Pair(server, robots)
+        servers = started_servers(stacks, link.server, folder, cleanup)
+        pairs = {
+            stack: _Pair(
+                server,
+                cleanup.enter_context(closing(Robots(stack, server.address, link.robots, folder))),
+            )
+            for stack, server in servers.items()
+        }
+        for stack, pair in pairs.items():
+            found[stack].codec = pair.robots.wait_ready()
         for _ in range(rounds):
             for stack, pair in pairs.items():
                 _one_round(pair, found[stack], requests[stack])
