@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, Question, Sample, Transport
+from lefleet_client.transport import ACTION, Publisher, Question, Sample, Transport
 from tests.client.transport.waiting import Log
 
 STATE, TOP = "observation.state", "observation.images.top"
@@ -104,6 +104,7 @@ class ScriptedServer:
         self._service, self._model, self._digest, self._load = service, model, digest, load
         self._image_codec, self._warnings = image_codec, warnings
         self._epochs: dict[str, int] = {}
+        self._publishers: dict[str, Publisher] = {}
         self._keys = wire.ServiceKeys(model, "main", service).server(name)
         every = self._keys.any_client
         self._declared = [
@@ -133,9 +134,10 @@ class ScriptedServer:
         self.say(client, wire.EVENT.encode(event), header)
 
     def say(self, client: str, body: bytes, header: wire.Header) -> None:
-        publisher = self._transport.publisher(self._keys.client(client).action, ACTION)
-        publisher.put(body, header.pack())
-        publisher.close()
+        if client not in self._publishers:
+            key = self._keys.client(client).action
+            self._publishers[client] = self._transport.publisher(key, ACTION)
+        self._publishers[client].put(body, header.pack())
 
     def _hear(self, sample: Sample) -> None:
         header = wire.Header.unpack(sample.attachment)
