@@ -1,6 +1,7 @@
 """How LeRobot finds the policy, and what its flags say."""
 
 from importlib import metadata
+from pathlib import Path
 
 import draccus
 import pytest
@@ -9,14 +10,23 @@ from lerobot.configs.eval import EvalPipelineConfig
 from lerobot.envs.configs import PushtEnv
 from lerobot.policies.factory import get_policy_class, make_policy, make_pre_post_processors
 
+import lerobot_policy_lefleet
 from lefleet_client.transport import Tls
 from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
 from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
+from tests.test_architecture import imported
 
 
 def test_the_distribution_has_the_name_that_lerobot_looks_for():
     assert metadata.metadata("lerobot_policy_lefleet")["Name"] == "lerobot_policy_lefleet"
     assert get_policy_class("lefleet") is LefleetPolicy
+
+
+def test_the_plugin_imports_nothing_of_lefleet():
+    folder = Path(lerobot_policy_lefleet.__file__).parent
+    names = {name for path in folder.glob("*.py") for name in imported(path.read_text())}
+    assert "lefleet_client.remote" in names
+    assert [name for name in names if name.split(".")[0] == "lefleet"] == []
 
 
 def test_flags_are_read_as_lerobot_reads_them():
