@@ -32,7 +32,8 @@ def get(health: HealthServer, path: str) -> tuple[int, str]:
         with urlopen(health.address + path, timeout=LONG_S) as page:
             return page.status, page.read().decode()
     except HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_it_lives_while_it_warms_up(health):
@@ -61,7 +62,8 @@ def test_there_is_nothing_else(health, path):
 def test_only_reading_is_possible(health):
     with pytest.raises(HTTPError) as caught:
         urlopen(health.address + "/healthz", data=b"x", timeout=LONG_S)
-    assert caught.value.code == 501
+    with caught.value as error:
+        assert error.code == 501
 
 
 def test_a_visitor_who_says_nothing_holds_up_nobody(health):

@@ -77,7 +77,7 @@ def _tables(found: tuple[Status, ...]) -> Group | Text:
             _state(one),
             f"{one.sessions}/{one.max_sessions}",
             f"{one.load:.0%}",
-            one.serving_mode + (", RTC" if one.supports_rtc else ""),
+            Text(one.serving_mode + (", RTC" if one.supports_rtc else "")),
             f"{one.chunk_size} at {one.contract.fps:g} Hz",
         )
     if not any(one.clients for one in found):
@@ -92,7 +92,7 @@ def _tables(found: tuple[Status, ...]) -> Group | Text:
                 Text(robot.client_id),
                 Text(one.server),
                 Text(robot.robot_type),
-                robot.image_codec,
+                Text(robot.image_codec),
                 str(robot.episode_id),
                 str(robot.answered),
                 str(robot.failed),

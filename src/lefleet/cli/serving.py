@@ -17,7 +17,7 @@ class Serve(RunOutput):
     """Serve a checkpoint to robots. Further --key=value flags override the manifest, for instance
     --model.device=cuda. Stops with Ctrl-C or SIGTERM, after the requests under way."""
 
-    run: Annotated[str, Positional, arg(metavar="RUN")] = ""
+    run: Annotated[str, Positional, arg(metavar="[RUN]")] = ""
     """A run, for its blessed checkpoint; RUN:CYCLE, or blessed for the newest blessed one. None:
     the manifest's model.repo_or_path."""
     manifest: Path | None = None
@@ -75,7 +75,7 @@ class Connected(Secured):
 class Fleet(Connected):
     """Servers and their robots: live in a terminal, once elsewhere."""
 
-    service: Annotated[str, Positional, arg(metavar="SERVICE")] = ""
+    service: Annotated[str, Positional, arg(metavar="[SERVICE]")] = ""
     """Only this service."""
     once: bool = False
     """Look once, also in a terminal."""
