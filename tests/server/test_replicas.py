@@ -84,6 +84,7 @@ def test_each_observation_is_answered_once(router, replicas, policy):
             asked.append((f"robot {number}", answer.seq_id))
     for robot in fleet:
         robot.close()
+    eventually(lambda: sum(len(one.outcomes) for one in replicas.values()) >= len(asked))
     answered = [
         (one.client_id, one.seq_id) for replica in replicas.values() for one in replica.outcomes
     ]
@@ -120,6 +121,7 @@ def test_a_request_under_way_is_answered_before_the_server_goes(router, checkpoi
     gated.may_end.release()
     draining.join(20)
     asking.join(20)
+    replica.outcomes.wait(1)
     assert [one.result for one in replica.outcomes] == ["answered"]
     assert answers[0].server == "only"
     robot.close()

@@ -110,7 +110,7 @@ class Janitor:
         if now - self._answered_s.get(place, -_ANSWER_EVERY_S) < _ANSWER_EVERY_S:
             return
         if place not in self._answered_s:
-            _LOG.warning("event=no_session client=%s", place)
+            _LOG.info("event=no_session client=%s", place)
         self._answered_s[place] = now
         self._answered_s.move_to_end(place)
         while len(self._answered_s) > _REMEMBERED:

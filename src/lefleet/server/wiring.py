@@ -48,7 +48,6 @@ class Wiring:
         self._board = board
         self._status = status
         self._seen = seen
-        self._headers = wire.HeaderReader()
         self._dropped = Counter[str]()
         self._declared: list[Declared] = []
         self.strangers: queue.Queue[Stranger] = queue.Queue(STRANGERS)
@@ -79,23 +78,32 @@ class Wiring:
     @property
     def dropped(self) -> dict[str, int]:
         """Messages that nothing was done with, by reason."""
-        return {**self._headers.dropped, **self._dropped}
+        return dict(self._dropped)
+
+    def _drop(self, reason: str, sample: Sample) -> None:
+        self._dropped[reason] += 1
+        if self._dropped[reason] == 1:
+            _LOG.warning(
+                "event=dropped reason=%s key=%s: said once, then counted", reason, sample.key[:200]
+            )
 
     def _deposit(self, sample: Sample) -> None:
-        header = self._headers.read(sample.attachment)
-        if header is None:
+        try:
+            header = wire.Header.unpack(sample.attachment)
+        except wire.BadHeader as error:
+            self._drop(error.reason, sample)
             return
         if header.message_type is not wire.MessageType.OBSERVATION:
-            self._dropped["not_an_observation"] += 1
+            self._drop("not_an_observation", sample)
             return
         place = wire.parse_key(sample.key).client
         session = self._sessions.find(place)
         if session is None or session.epoch != header.session_epoch:
-            self._dropped["no_session"] += 1
+            self._drop("no_session", sample)
             self._remember(Stranger(place, header))
             return
         if len(sample.payload) > wire.OBSERVATION.max_bytes:
-            self._dropped["too_large"] += 1
+            self._drop("too_large", sample)
             return
         mail = Mail(header, sample.payload)
         session.seen_s = mail.arrived_s

@@ -188,6 +188,12 @@ class Workers:
                 "event=failure_not_told client=%s reason=%r", session.client_id, str(error)
             )
         self._finish(ticket, "failed", reason)
+        if session.tally.failed == 1:
+            _LOG.warning(
+                "event=request_failed client=%s reason=%r: said once in a session, then counted",
+                session.client_id,
+                reason,
+            )
         self._board.end(ticket, was_prepared=was_prepared)
 
     def _finish(
