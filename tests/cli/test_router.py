@@ -3,9 +3,11 @@
 import signal
 
 import pytest
+import trustme
 
-from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
 from tests.cli.child import Child, free_port
+from tests.client.transport.test_tls import certificates
 from tests.client.transport.waiting import Log
 
 
@@ -39,3 +41,21 @@ def test_a_mistake_is_one_line(lefleet, arguments, code, words):
     assert (found, out) == (code, "")
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, lefleet):
+    authority = trustme.CA()
+    ours = _flags(certificates(tmp_path / "ours", authority))
+    foreign = _flags(certificates(tmp_path / "foreign", trustme.CA()))
+    endpoint = f"tls/127.0.0.1:{free_port()}"
+    where = ("--connect", endpoint, "--timeout-s", "0.5")
+    with Child("router", "--listen", endpoint, *ours, folder=tmp_path) as router:
+        router.wait_for(lambda child: child.out)
+        assert lefleet("fleet", *where, *ours)[1].startswith("No servers.")
+        code, out, err = lefleet("fleet", *where, *foreign)
+        assert (code, out) == (1, "")
+        assert "certificates" in err
+
+
+def _flags(tls: Tls) -> list[str]:
+    return ["--tls.ca", tls.ca, "--tls.cert", tls.cert, "--tls.key", tls.key]
