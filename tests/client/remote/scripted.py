@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -235,3 +236,11 @@ def keep_asking(policy) -> None:
     """Ask until the news that a server sent on its own has arrived."""
     for _ in range(200):
         policy.infer(observation())
+
+
+@contextmanager
+def hurried(policy, timeout_s: float):
+    """Calls that are meant to fail do so soon; those around them have all the time."""
+    patience, policy._timeout_s = policy._timeout_s, timeout_s
+    yield
+    policy._timeout_s = patience

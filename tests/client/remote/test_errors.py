@@ -14,7 +14,7 @@ from lefleet_client.remote import (
     TimedOut,
     WrongModel,
 )
-from tests.client.remote.scripted import Once, answer, keep_asking, observation
+from tests.client.remote.scripted import Once, answer, hurried, keep_asking, observation
 
 
 def rejection(check: str, reason: str = "because") -> wire.SessionRejected:
@@ -111,8 +111,11 @@ def test_a_draining_server_takes_nobody(world, options):
 
 def test_a_server_that_never_answers(world):
     server = world.server(act=lambda mail: None)
-    policy = world.robot(timeout_s=0.3)
-    with pytest.raises(TimedOut, match=r"server a within 0\.3 s; .* sent 1 times .* alive"):
+    policy = world.robot()
+    with (
+        hurried(policy, 0.3),
+        pytest.raises(TimedOut, match=r"server a within 0\.3 s; .* sent 1 times .* alive"),
+    ):
         policy.infer(observation())
     server.act = answer
     assert policy.infer(observation()).seq_id == 1
@@ -172,9 +175,9 @@ def test_another_checkpoint_after_a_restart_is_not_accepted_unasked(world):
 
 def test_the_server_goes_and_none_comes(world):
     server = world.server()
-    policy = world.robot(timeout_s=0.4)
+    policy = world.robot()
     server.close()
-    with pytest.raises(NoServer, match="service 'fold'"):
+    with hurried(policy, 0.4), pytest.raises(NoServer, match="service 'fold'"):
         policy.infer(observation())
     world.server("b")
     assert policy.infer(observation()).server == "b"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import Refused, ServerDraining
-from tests.client.remote.scripted import Once, answer, keep_asking, observation
+from lefleet_client.remote import Refused, ServerDraining, TimedOut
+from tests.client.remote.scripted import Once, answer, hurried, keep_asking, observation
 from tests.client.transport.waiting import LONG_S
 
 
@@ -124,12 +124,12 @@ def test_a_drain_whose_token_goes_first_still_answers(world):
 
 def test_alone_with_a_draining_server(world):
     server = world.server()
-    policy = world.robot(timeout_s=0.4)
+    policy = world.robot()
     policy.infer(observation())
     server.draining = True
     server.tell("arm", wire.Draining())
     server.token.close()
-    with pytest.raises(ServerDraining, match="a: about to stop"):
+    with hurried(policy, 1.0), pytest.raises(ServerDraining, match="a: about to stop"):
         keep_asking(policy)
     world.server("b")
     assert policy.infer(observation()).server == "b"
@@ -202,9 +202,10 @@ def test_what_belongs_to_something_else_is_ignored(world, stale):
 
 def test_chunks_that_come_too_late_are_not_taken_for_new_ones(world):
     server = world.server(act=lambda mail: None)
-    policy = world.robot(timeout_s=0.2)
-    with pytest.raises(Exception, match="no chunk"):
+    policy = world.robot()
+    with hurried(policy, 0.2), pytest.raises(TimedOut):
         policy.infer(observation(1.0))
+    server.observations.wait(len)
     server.observations[0].chunk()
     server.act = answer
     np.testing.assert_array_equal(policy.infer(observation(2.0)).model, 6.0)
@@ -228,7 +229,7 @@ def test_when_the_other_replica_is_full_the_robot_waits_for_room(world):
 
 def test_when_no_room_is_made_the_robot_is_told_why(world):
     first = world.server("a", act=lambda mail: first.close())
-    policy = world.robot(timeout_s=0.5)
+    policy = world.robot()
     world.server("b", rejection=wire.SessionRejected(check="capacity", reason="full", load=1.0))
-    with pytest.raises(Refused, match="full"):
+    with hurried(policy, 1.0), pytest.raises(Refused, match="full"):
         policy.infer(observation())
