@@ -165,15 +165,30 @@ def test_settings_of_rtc_matter(checkpoint_of, policy_of):
         assert not same(ask(served, request), ask(usual, request))
 
 
-@pytest.mark.parametrize("name", ["act_environment", "rtc_flow"])
-def test_half_precision_is_close_but_not_the_same(checkpoint_of, policy_of, name):
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("act_environment", "bfloat16"), ("act_environment", "float16"), ("rtc_flow", "bfloat16")],
+)
+def test_half_precision_is_close_but_not_the_same(checkpoint_of, policy_of, name, dtype):
     exact = policy_of(name)
-    served = load_policy(model(checkpoint_of(name), dtype="bfloat16"))
+    served = load_policy(model(checkpoint_of(name), dtype=dtype))
     request = request_for(exact)
     chunk, expected = ask(served, request), ask(exact, request)
     assert not same(chunk, expected)
     assert chunk.robot.dtype == np.float32
     assert chunk.robot == pytest.approx(expected.robot, abs=0.3)
+
+
+def test_a_hub_id_is_loaded_at_its_revision(checkpoint_of, monkeypatch):
+    asked = []
+
+    def download(name: str, revision: str) -> str:
+        asked.append((name, revision))
+        return str(checkpoint_of("act_environment"))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    load_policy(model("somebody/something", revision="v2"))
+    assert asked == [("somebody/something", "v2")]
 
 
 def test_full_precision_is_what_the_checkpoint_has(checkpoint_of, policy_of):

@@ -48,7 +48,7 @@ LEROBOT: dict[str, Family] = {
     "gaussian_actor": Family(
         "refused", "it gives single actions: predict_action_chunk raises NotImplementedError"
     ),
-    "groot": Family("shared", _FLOW),
+    "groot": Family("shared", f"{_FLOW}; the state that its decoder needs is the processors'"),
     "lingbot_va": Family(
         "exclusive",
         "it keeps a cache of the video that it has seen",
@@ -56,7 +56,7 @@ LEROBOT: dict[str, Family] = {
         caution="lingbot_va starts afresh at every request: the frames that LeRobot's own loop "
         "feeds back between two chunks do not travel",
     ),
-    "molmoact2": Family("shared", _FLOW),
+    "molmoact2": Family("shared", f"{_FLOW}; its cache holds what every request has in common"),
     "multi_task_dit": Family(
         "exclusive",
         "its chunk reads observation queues, which are filled anew for every request",
@@ -79,7 +79,7 @@ LEROBOT: dict[str, Family] = {
         "its chunk reads observation queues, which are filled anew for every request",
         feed="queues",
     ),
-    "wall_x": Family("shared", _ACTION_QUEUE),
+    "wall_x": Family("shared", f"{_ACTION_QUEUE}; positions are counted anew for every chunk"),
     "xvla": Family("shared", _ACTION_QUEUE),
 }
 
