@@ -18,7 +18,7 @@ class ModelSettings(Strict, frozen=True, kw_only=True):
     repo_or_path: str
     """A train stage folder, a pretrained_model folder, or a hub id as user/name."""
     revision: str = "main"
-    """Of the hub; a folder has none, and then this only names it."""
+    """Of the hub. A folder has none; its digest takes the place in keys."""
     dtype: Dtype = "auto"
     device: str = "cpu"
     compile: bool = False

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -173,7 +174,7 @@ def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
     exclusive = policy.mode == "exclusive"
     return Terms(
         model=manifest.model_name,
-        revision=manifest.model.revision,
+        revision=_revision(policy, manifest),
         service=manifest.service_name,
         contract=policy.contract,
         fps=manifest.trained_fps or policy.contract.fps,
@@ -186,3 +187,9 @@ def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
         max_sessions=1 if exclusive else manifest.max_sessions,
         warnings=policy.warnings,
     )
+
+
+def _revision(policy: ServedPolicy, manifest: Manifest) -> str:
+    """A folder has no revision of its own, so its content names it: what differs is no replica."""
+    is_folder = Path(manifest.model.repo_or_path).expanduser().is_dir()
+    return policy.digest[:12] if is_folder else manifest.model.revision
