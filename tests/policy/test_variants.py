@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from tests.policy.conftest import model
 
 @pytest.fixture(scope="module")
 def adapter(checkpoint_of, tmp_path_factory) -> Path:
+    pytest.importorskip("peft", reason="lerobot[peft] is not in the lock: it slows every import")
     folder = tmp_path_factory.mktemp("adapter")
     return tiny.act_adapter(folder, checkpoint_of("act_environment"))
 
@@ -55,6 +57,14 @@ def test_an_adapter_without_its_base_is_refused(adapter, tmp_path):
     file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": "/gone"}))
     with pytest.raises(BadInput, match="base of the adapter: /gone does not exist"):
         load_policy(model(tmp_path))
+
+
+@pytest.mark.skipif(find_spec("peft") is not None, reason="for machines without peft")
+def test_without_peft_an_adapter_is_refused_with_what_to_install(checkpoint_of, tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    settings = model(checkpoint_of("act_environment"), peft=str(tmp_path))
+    with pytest.raises(BadInput, match=r"lerobot\[peft\]"):
+        load_policy(settings)
 
 
 def test_a_compiled_policy_answers_the_same_up_to_rounding(checkpoint_of, policy_of, monkeypatch):
