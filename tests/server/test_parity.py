@@ -7,19 +7,11 @@ import torch
 from lefleet.policy import Chunk
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.client.transport.networks import FREE_PORT, Router
 from tests.policy import tiny
 from tests.policy.asking import TASK, Local, frames_for, rows_for, same
 from tests.server.serving import loaded, serving
 
 PLUGINS = f"[{tiny.PLUGINS}]"
-
-
-@pytest.fixture(scope="module")
-def router():
-    router = Router(FREE_PORT)
-    yield router
-    router.close()
 
 
 @pytest.fixture

@@ -10,28 +10,9 @@ import pytest
 
 from lefleet_client.remote import RemotePolicy, ServerDraining, discover
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.client.transport.networks import FREE_PORT, Router
-from tests.policy import tiny
-from tests.server.serving import eventually, loaded, observation
+from tests.server.serving import eventually, observation
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serving_processes")]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return tiny.act_environment(tmp_path_factory.mktemp("act"))
-
-
-@pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
-
-
-@pytest.fixture
-def router():
-    router = Router(FREE_PORT)
-    yield router
-    router.close()
 
 
 class Server:

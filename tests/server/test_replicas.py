@@ -7,28 +7,7 @@ import pytest
 
 from lefleet_client.remote import RemotePolicy, discover
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.client.transport.networks import FREE_PORT, Router
-from tests.policy import tiny
-from tests.server.serving import Gated, Outcomes, eventually, loaded, observation, serving
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("act")
-    tiny.act_environment(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
-
-
-@pytest.fixture
-def router():
-    router = Router(FREE_PORT)
-    yield router
-    router.close()
+from tests.server.serving import Gated, Outcomes, eventually, observation, serving
 
 
 class Replica:

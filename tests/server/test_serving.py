@@ -9,20 +9,7 @@ import pytest
 from lefleet_client import wire
 from lefleet_client.remote import RequestRejected
 from lefleet_client.transport import OBSERVATION
-from tests.policy import tiny
-from tests.server.serving import Bench, Gated, Outcomes, eventually, loaded, observation
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("act")
-    tiny.act_environment(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
+from tests.server.serving import Bench, Gated, Outcomes, eventually, observation
 
 
 class Sender:

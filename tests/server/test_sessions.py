@@ -7,19 +7,8 @@ from lefleet.errors import BadInput
 from lefleet_client import wire
 from lefleet_client.remote import Refused, RemotePolicy, Replaced, RobotFeatures, WrongModel
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.client.transport.networks import FREE_PORT, Router
 from tests.policy import tiny
 from tests.server.serving import Bench, eventually, loaded, observation, serving
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return tiny.act_environment(tmp_path_factory.mktemp("act"))
-
-
-@pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
 
 
 def test_a_robot_with_other_columns_is_refused_by_name(checkpoint, policy):
@@ -146,8 +135,7 @@ def test_a_client_that_shares_a_place_in_the_key_tree_is_told(checkpoint, policy
         bench.robot("arm/1")
 
 
-def test_a_session_ends_with_its_own_id_only(checkpoint, policy):
-    router = Router(FREE_PORT)
+def test_a_session_ends_with_its_own_id_only(checkpoint, policy, router):
     settings = ZenohSettings(connect=(router.endpoint,))
     with (
         ZenohTransport.open(settings) as node,
@@ -163,4 +151,3 @@ def test_a_session_ends_with_its_own_id_only(checkpoint, policy):
         assert isinstance(reply, wire.SessionClosed)
         robot.infer(observation(policy, 0))
         assert service.session_count == 1
-    router.close()

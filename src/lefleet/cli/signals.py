@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -37,12 +37,7 @@ class StopSignals:
         self._before = [signal.signal(number, self._handle) for number in _NUMBERS]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in zip(_NUMBERS, self._before, strict=True):
             signal.signal(number, handler)
 

@@ -6,7 +6,6 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import msgspec
@@ -99,12 +98,7 @@ class CaptureRing:
     def __enter__(self) -> "CaptureRing":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, captured: Captured) -> None:

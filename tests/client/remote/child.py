@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from types import TracebackType
 
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.client.remote.scripted import ScriptedServer
@@ -36,12 +35,7 @@ class ChildServer:
     def __enter__(self) -> "ChildServer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 

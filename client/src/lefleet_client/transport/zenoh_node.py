@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from types import TracebackType
 from typing import Any, TypeVar
 
 import zenoh
@@ -175,12 +174,7 @@ class ZenohTransport:
     def __enter__(self) -> "ZenohTransport":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _live(self) -> zenoh.Session:
