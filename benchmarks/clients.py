@@ -17,7 +17,7 @@ from benchmarks.workshop import Workshop, say
 PEERS = ("websocket", "zeromq-jpeg")
 POLICY_MS = 5.0
 # Replies are whole numbers: with fewer than some dozens per robot, one more or less looks unfair.
-WINDOW_S = {1: 2.0, 4: 3.0, 16: 5.0, 64: 12.0}
+WINDOW_S = {1: 2.0, 4: 2.0, 16: 4.0, 64: 10.0}
 PROCESSES = 4
 LEAD_S = 1.0
 
