@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.report import Section, table
-from benchmarks.serving.children import Robots, Server
+from benchmarks.serving.children import Robots, Server, started_servers
 from benchmarks.serving.links import Link, same_host
 from benchmarks.serving.stacks import OURS, STACKS
 from benchmarks.serving.targets import Target, target_table
@@ -28,17 +28,21 @@ class Crash(NamedTuple):
     from_ready_s: float | None
     from_kill_s: float | None
     restart_s: float
+    new_client_s: float | None
+    """How soon a new client object was answered; None where none was needed."""
     said: tuple[str, ...]
 
 
 def measure(workshop: Workshop) -> Section:
     crashes = {}
-    with same_host() as link:
-        for stack in (*PEERS, OURS):
-            folder = workshop.folder / "recovery" / stack
-            folder.mkdir(parents=True)
+    stacks = (*PEERS, OURS)
+    folder = workshop.folder / "recovery"
+    folder.mkdir()
+    with same_host() as link, ExitStack() as cleanup:
+        servers = started_servers(stacks, link.server, folder, cleanup, policy_ms=POLICY_MS)
+        for stack, server in servers.items():
             count = KILLS if stack == OURS and not workshop.quick else 1
-            crashes[stack] = _crashes(stack, link, folder, count)
+            crashes[stack] = _crashes(stack, server, link, folder, count)
             say(f"{STACKS[stack].title} is done")
     ours = [crash.from_ready_s for crash in crashes[OURS]]
     worst = max(PATIENCE_S if seconds is None else seconds for seconds in ours)
@@ -47,6 +51,7 @@ def measure(workshop: Workshop) -> Section:
         "after the new server was ready",
         "after the kill",
         "restart took",
+        "a new client object",
         "what the client raised",
     )
     return Section(
@@ -67,18 +72,14 @@ def measure(workshop: Workshop) -> Section:
     )
 
 
-def _crashes(stack: str, link: Link, folder: Path, count: int) -> list[Crash]:
+def _crashes(stack: str, server: Server, link: Link, folder: Path, count: int) -> list[Crash]:
     """One client object lives through all of them."""
     found = []
     with ExitStack() as cleanup:
-        server = cleanup.enter_context(
-            closing(Server(stack, link.server, folder, policy_ms=POLICY_MS))
-        )
-        server.wait_ready()
         robots = cleanup.enter_context(closing(Robots(stack, server.address, link.robots, folder)))
         robots.wait_ready()
         for number in range(count):
-            ready_file = folder / f"ready-{number}"
+            ready_file = folder / f"{stack}-ready-{number}"
             robots.order("watch", ready_file=str(ready_file), patience_s=PATIENCE_S)
             time.sleep(BEFORE_S)
             killed = time.monotonic()
@@ -96,6 +97,7 @@ def _crashes(stack: str, link: Link, folder: Path, count: int) -> list[Crash]:
                     None if again is None else again - ready,
                     None if again is None else again - killed,
                     ready - killed,
+                    seen.get("new_client_s"),
                     tuple(text for instant, text in seen["bad"] if instant > killed),
                 )
             )
@@ -109,6 +111,7 @@ def _row(stack: str, crashes: list[Crash]) -> tuple[str, ...]:
         _seconds([crash.from_ready_s for crash in crashes]),
         _seconds([crash.from_kill_s for crash in crashes]),
         _seconds([crash.restart_s for crash in crashes]),
+        "not needed" if crashes[0].new_client_s is None else f"{crashes[0].new_client_s:.2f} s",
         "; ".join(f"`{text}`" for text in list(said)[:2]) or "nothing",
     )
 

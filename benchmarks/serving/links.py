@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 _SERVER = "10.77.0.1"
@@ -49,7 +50,11 @@ def same_host() -> Iterator[Link]:
         return
     with ExitStack() as cleanup:
         space = _namespace(cleanup, "h")
-        end = End(("ip", "netns", "exec", space), "127.0.0.1", "lo")
+        # Shared by both, and removed afterwards: killed processes leave their segments behind.
+        memory = Path("/dev/shm", space)  # noqa: S108
+        memory.mkdir()
+        cleanup.callback(shutil.rmtree, memory)
+        end = _end(space, "127.0.0.1", "lo", f"--bind {memory}")
         yield Link("same host", end, end)
 
 
@@ -66,12 +71,14 @@ def shaped(rate: str, title: str) -> Iterator[Link]:
             _run("ip", "-n", space, "link", "set", device, "up")
             _run("ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", device, "root", "tbf",
                  "rate", rate, "burst", _BURST[rate], "limit", _QUEUE)  # fmt: skip
-        yield Link(title, _far_end(here, _SERVER, device), _far_end(there, _ROBOTS, device))
+        own = "-t tmpfs tmpfs"
+        yield Link(title, _end(here, _SERVER, device, own), _end(there, _ROBOTS, device, own))
 
 
-def _far_end(space: str, host: str, device: str) -> End:
-    own_memory = 'mount -t tmpfs tmpfs /dev/shm && exec "$@"'
-    return End(("ip", "netns", "exec", space, "sh", "-c", own_memory, "sh"), host, device)
+def _end(space: str, host: str, device: str, memory: str) -> End:
+    """Processes in this namespace see `memory` as their /dev/shm."""
+    script = f'mount {memory} /dev/shm && exec "$@"'
+    return End(("ip", "netns", "exec", space, "sh", "-c", script, "sh"), host, device)
 
 
 def _namespace(cleanup: ExitStack, suffix: str) -> str:
