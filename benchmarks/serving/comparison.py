@@ -12,7 +12,7 @@ from benchmarks.workshop import Workshop, say
 
 ROUNDS = 7
 JPEG_PEER = "zeromq-jpeg"
-COPYLESS = "zeromq"
+FASTEST_SOCKET = "zeromq"
 RAW_PEERS = tuple(name for name, stack in STACKS.items() if stack.is_raw_peer)
 HEADER = (
     "stack",
@@ -98,10 +98,10 @@ def _targets(found: dict[str, Found]) -> list[Target]:
         best = max(RAW_PEERS, key=ratios.__getitem__)
         what = f"{title}: LeFleet ÷ best raw peer ({STACKS[best].title})"
         targets.append(Target(what, limits[title], ratios[best]))
-        if best == COPYLESS:
-            usual = max((name for name in RAW_PEERS if name != best), key=ratios.__getitem__)
-            what = f"{title}: LeFleet ÷ best raw peer that copies ({STACKS[usual].title})"
-            targets.append(Target(what, limits[title], ratios[usual]))
+        if best == FASTEST_SOCKET:
+            following = max((name for name in RAW_PEERS if name != best), key=ratios.__getitem__)
+            what = f"{title}: LeFleet ÷ next best raw peer ({STACKS[following].title})"
+            targets.append(Target(what, limits[title], ratios[following]))
         if title == "1 Gbit/s":
             what = f"{title}: LeFleet ÷ {STACKS[JPEG_PEER].title}"
             targets.append(Target(what, 1.0, trips[OURS].ratio(trips[JPEG_PEER])))
