@@ -29,7 +29,8 @@ PUBLIC = {
         RESET_REPLY RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY
         SESSION_REQUEST STATUS ServerKeys ServiceKeys SessionAck SessionClose SessionCloseAck
         SessionClosed SessionOpen SessionRejected SessionReply SessionRequest SessionStatus Status
-        Tensor WireError agree decode_image decode_tensor encode_image encode_tensor
+        Tensor WireError agree decode_image decode_images decode_tensor encode_image encode_images
+        encode_tensor
         matching_servers parse_key slug""",
     transport: """ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen Closed Declared
         MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply Sample Slot

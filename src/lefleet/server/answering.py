@@ -77,10 +77,8 @@ def action_chunk(
 
 def _frame(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
     frame: Frame = {key: wire.decode_tensor(tensor) for key, tensor in seen.vectors.items()}
-    for key, image in seen.images.items():
-        if key in contract.cameras:
-            frame[key] = wire.decode_image(image)
-    return frame
+    looked_through = {key: one for key, one in seen.images.items() if key in contract.cameras}
+    return {**frame, **wire.decode_images(looked_through)}
 
 
 def _array(tensor: wire.Tensor | None) -> NDArray[Any] | None:

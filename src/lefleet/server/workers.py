@@ -109,8 +109,7 @@ class Workers:
         return True
 
     def _answer_probe(self, ticket: Ticket, observation: wire.Observation) -> None:
-        for image in observation.images.values():
-            wire.decode_image(image)
+        wire.decode_images(observation.images)
         header = ticket.mail.header
         decode_ms = _ms(time.monotonic() - ticket.taken_s)
         ticket.session.send(

@@ -59,7 +59,7 @@ def test_both_codecs_are_tried_in_turn_and_the_winner_is_kept(any_world, patienc
     assert policy.image_codec == ""
     policy.infer(observation(image=True))
     policy.infer(observation(image=True))
-    assert probes_of(server) == ["raw", "jpeg"] * probe.ROUNDS
+    assert probes_of(server) == ["jpeg", "raw"] * probe.ROUNDS
     assert {image.codec for image in images_of(server)} == {policy.image_codec}
 
 

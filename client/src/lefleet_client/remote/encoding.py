@@ -16,7 +16,7 @@ from lefleet_client.wire import (
     Observation,
     Tensor,
     WireError,
-    encode_image,
+    encode_images,
     encode_tensor,
 )
 
@@ -32,7 +32,7 @@ class SplitFrame:
     images: dict[str, NDArray[np.uint8]]
 
     def encoded(self, quality: int) -> dict[str, Image]:
-        return {key: encode_image(image, quality) for key, image in self.images.items()}
+        return encode_images(self.images, quality)
 
 
 @dataclass(frozen=True)

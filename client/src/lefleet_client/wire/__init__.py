@@ -7,6 +7,7 @@
     header         27 bytes that route and correlate a message
     tensor, image  arrays and pictures inside a body
     jpeg           JPEG to RGB and back
+    together       several images at once
     jpeg_simplejpeg, jpeg_opencv  the libraries behind it
     base           what all messages have in common
     observation    what a robot sends
@@ -56,7 +57,13 @@ from lefleet_client.wire.event import (
     SessionClosed,
 )
 from lefleet_client.wire.header import Header, HeaderReader, MessageType
-from lefleet_client.wire.image import Image, decode_image, encode_image
+from lefleet_client.wire.image import (
+    Image,
+    decode_image,
+    decode_images,
+    encode_image,
+    encode_images,
+)
 from lefleet_client.wire.keys import (
     ClientKeys,
     ParsedKey,
@@ -137,8 +144,10 @@ __all__ = [
     "WireError",
     "agree",
     "decode_image",
+    "decode_images",
     "decode_tensor",
     "encode_image",
+    "encode_images",
     "encode_tensor",
     "matching_servers",
     "parse_key",

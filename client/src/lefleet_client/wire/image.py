@@ -1,5 +1,7 @@
 """Pictures inside a body: RGB, uint8, height x width x 3, on both ends."""
 
+from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any, Literal, get_args
 
@@ -11,6 +13,7 @@ from lefleet_client.wire.errors import BadImage
 from lefleet_client.wire.jpeg import decode_jpeg, encode_jpeg
 from lefleet_client.wire.limits import MAX_IMAGE_PIXELS
 from lefleet_client.wire.tensor import octets
+from lefleet_client.wire.together import each
 
 ImageCodec = Literal["jpeg", "raw"]
 
@@ -68,3 +71,13 @@ def decode_image(image: Image) -> NDArray[np.uint8]:
     pixels = np.frombuffer(image.data, np.uint8).reshape(image.shape)
     pixels.flags.writeable = False
     return pixels
+
+
+def encode_images(arrays: Mapping[str, NDArray[Any]], quality: int) -> dict[str, Image]:
+    """Several images, JPEGs side by side."""
+    return each(partial(encode_image, quality=quality), arrays)
+
+
+def decode_images(images: Mapping[str, Image]) -> dict[str, NDArray[np.uint8]]:
+    """Several images, JPEGs side by side."""
+    return each(decode_image, images)
