@@ -79,6 +79,7 @@ def test_it_says_what_it_serves(life):
     assert serving["contract"]["action_names"] == list(tiny.JOINTS)
     assert serving["contract_source"] == "lefleet.json"
     assert len(serving["digest"]) == 64
+    assert serving["revision"] == serving["digest"][:12], "as in the keys: a folder has no other"
 
 
 def test_a_fleet_shows_it(life):

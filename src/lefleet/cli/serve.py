@@ -111,10 +111,11 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         around.why_not_ready = ""
         for warning in policy.warnings:
             _LOG.warning("event=warning text=%s", json.dumps(warning, ensure_ascii=False))
+        said = (policy, manifest, service.status(), around.health)
         if as_json:
-            print_json_line({"event": "serving", **served_fields(policy, manifest, around.health)})
+            print_json_line({"event": "serving", **served_fields(*said)})
         else:
-            _say(served_text(policy, manifest, around.health))
+            _say(served_text(*said))
         signals.wait()
         around.why_not_ready = "draining"
         service.drain()

@@ -4,16 +4,18 @@ from typing import Any
 
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest
-from lefleet_client.wire import Contract
+from lefleet_client.wire import Contract, Status
 
 
-def served_fields(policy: ServedPolicy, manifest: Manifest, health: str) -> dict[str, Any]:
-    """For a program."""
+def served_fields(
+    policy: ServedPolicy, manifest: Manifest, status: Status, health: str
+) -> dict[str, Any]:
+    """For a program; names and limits are those that robots see."""
     return {
-        "model": manifest.model_name,
-        "revision": manifest.model.revision,
-        "service": manifest.service_name,
-        "server": manifest.server_name,
+        "model": status.model,
+        "revision": status.revision,
+        "service": status.service,
+        "server": status.server,
         "digest": policy.digest,
         "policy_type": policy.policy_type,
         "serving_mode": policy.mode,
@@ -23,7 +25,7 @@ def served_fields(policy: ServedPolicy, manifest: Manifest, health: str) -> dict
         "chunk_size": policy.chunk_size,
         "n_action_steps": policy.n_action_steps,
         "supports_rtc": policy.supports_rtc,
-        "max_sessions": _places(policy, manifest),
+        "max_sessions": status.max_sessions,
         "listen": manifest.zenoh.listen,
         "connect": manifest.zenoh.connect,
         "health": health,
@@ -31,25 +33,25 @@ def served_fields(policy: ServedPolicy, manifest: Manifest, health: str) -> dict
     }
 
 
-def served_text(policy: ServedPolicy, manifest: Manifest, health: str) -> str:
+def served_text(policy: ServedPolicy, manifest: Manifest, status: Status, health: str) -> str:
     """For a person."""
     zenoh = manifest.zenoh
     rtc = f", real-time chunking over {policy.rtc_horizon}" if policy.supports_rtc else ""
     rows = {
-        "model": f"{manifest.model_name} ({policy.policy_type}, {manifest.model.revision})",
+        "model": f"{status.model} ({policy.policy_type}, revision {status.revision})",
         "checkpoint": f"{manifest.model.repo_or_path}, digest {policy.digest[:12]}",
         "device": f"{manifest.model.device}, {manifest.model.dtype}",
         "mode": f"{policy.mode}: {policy.mode_reason}",
         "contract": f"{contract_text(policy.contract)}; from {policy.contract_source}",
         "chunks": f"{policy.chunk_size} steps, {policy.n_action_steps} of them executed{rtc}",
-        "robots": f"up to {_places(policy, manifest)}",
+        "robots": f"up to {status.max_sessions}",
         "listens on": ", ".join(zenoh.listen),
         "joins": ", ".join(zenoh.connect),
         "health": health,
         "captures": manifest.capture.dir if manifest.capture else "",
     }
     lines = [f"  {name:<11} {value}" for name, value in rows.items() if value]
-    title = f"Service {manifest.service_name} on server {manifest.server_name}"
+    title = f"Service {status.service} on server {status.server}"
     return "\n".join([title, *lines, "Ready. Stop it with Ctrl-C."])
 
 
@@ -59,7 +61,3 @@ def contract_text(contract: Contract) -> str:
     cameras = [f"{key} {height}x{width}" for key, (height, width, _) in contract.cameras.items()]
     parts = [f"action {len(contract.action_names)}", *vectors, *cameras, f"{contract.fps:g} Hz"]
     return ", ".join(parts)
-
-
-def _places(policy: ServedPolicy, manifest: Manifest) -> int:
-    return 1 if policy.mode == "exclusive" else manifest.max_sessions
