@@ -147,6 +147,18 @@ def test_a_plan_says_how_many_robots_it_can_feed(life, lefleet):
     assert plan["by_freshness"] == pytest.approx(8 / 20 / 2 / plan["inference_s"])
 
 
+def test_a_plan_of_an_exclusive_policy_is_for_one_robot(life, lefleet, monkeypatch):
+    monkeypatch.setattr("lefleet.policy.warmup.measure", lambda _: 0.01)
+    policy = f"--model.repo_or_path={life.folder / 'policy'}"
+    code, out, _ = lefleet(
+        "serve", policy, "--serving_mode=exclusive", "--plan", "--rtt-ms=0", "--json"
+    )
+    plan = json.loads(out)
+    assert code == 0
+    assert (plan["robots"], plan["limit"], plan["max_sessions"]) == (1, "exclusive", 1)
+    assert plan["by_throughput"] == pytest.approx(24)
+
+
 @pytest.mark.parametrize(
     ("argument", "words"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lefleet.server.capacity import plan_text, robots
+from lefleet.server.capacity import Capacity, plan_text, robots
 
 
 @pytest.mark.parametrize(
@@ -29,18 +29,56 @@ def test_robots_that_can_be_fed(inference_s, fps, chunk_size, n_action_steps, rt
         chunk_size=chunk_size,
         n_action_steps=n_action_steps,
         rtt_s=rtt_s,
+        max_sessions=100,
+        is_exclusive=False,
     )
     assert (capacity.robots, capacity.limit) == (count, limit)
 
 
+def eight(**changes) -> Capacity:
+    """Room for 8.0 robots by throughput and 9.95 by freshness."""
+    settings = {"inference_s": 0.1, "max_sessions": 16, "is_exclusive": False, **changes}
+    return robots(fps=50, chunk_size=100, n_action_steps=50, rtt_s=0.005, **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "count", "limit"),
+    [
+        ({}, 8, "throughput"),
+        ({"max_sessions": 3}, 3, "max_sessions"),
+        ({"max_sessions": 8}, 8, "throughput"),
+        ({"is_exclusive": True}, 1, "exclusive"),
+        ({"is_exclusive": True, "max_sessions": 1}, 1, "exclusive"),
+        ({"is_exclusive": True, "inference_s": 2.0}, 0, "throughput"),
+    ],
+)
+def test_no_more_robots_than_are_taken(changes, count, limit):
+    capacity = eight(**changes)
+    assert (capacity.robots, capacity.limit) == (count, limit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"max_sessions": 3}, "3 robots: max_sessions allows no more."),
+        (
+            {"is_exclusive": True},
+            "1 robot: the policy is served to one robot at a time, because it remembers.",
+        ),
+    ],
+)
+def test_the_plan_says_who_takes_no_more(changes, line):
+    text = plan_text(eight(**changes), 0.1, 0.005, "it remembers")
+    assert text.splitlines()[0] == line
+    assert "by throughput  8.0" in text
+
+
 def test_the_plan_says_how_many_and_why():
-    capacity = robots(inference_s=0.1, fps=50, chunk_size=100, n_action_steps=50, rtt_s=0.005)
-    text = plan_text(capacity, 0.1, 0.005)
+    text = plan_text(eight(), 0.1, 0.005, "")
     assert text.splitlines()[0] == "8 robots: the policy may be at work 80% of the time."
     for words in ("100.0 ms", "5.0 ms", "1.00 times a second"):
         assert words in text
 
 
 def test_one_robot_is_not_called_robots():
-    capacity = robots(inference_s=0.5, fps=50, chunk_size=100, n_action_steps=50, rtt_s=0.0)
-    assert plan_text(capacity, 0.5, 0.0).startswith("1 robot: ")
+    assert plan_text(eight(inference_s=0.5), 0.5, 0.005, "").startswith("1 robot: ")

@@ -140,12 +140,12 @@ def _plan(command: Serve, manifest: Manifest) -> int:
         chunk_size=policy.chunk_size,
         n_action_steps=policy.n_action_steps,
         rtt_s=rtt_s,
+        max_sessions=manifest.max_sessions,
+        is_exclusive=policy.mode == "exclusive",
     )
     if command.json:
         measured = {"inference_s": inference_s, "rtt_s": rtt_s, "serving_mode": policy.mode}
         print_json({**asdict(capacity), **measured})
         return 0
-    print(plan_text(capacity, inference_s, rtt_s))
-    if policy.mode == "exclusive":
-        print(f"But it is served to one robot at a time: {policy.mode_reason}.")
+    print(plan_text(capacity, inference_s, rtt_s, policy.mode_reason))
     return 0
