@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from lefleet.errors import BadInput
 from lefleet.policy import RtcSettings, load_policy
@@ -144,6 +145,23 @@ def test_without_a_contract_order_is_trusted_or_nothing_starts(tmp_path):
     served = load_policy(model(tmp_path), trust_order=True)
     assert served.contract.action_names == ("0", "1", "2")
     assert len(served.warnings) == 1
+
+
+def test_trust_is_not_enough_where_names_decide_what_a_number_means(tmp_path):
+    tiny.relative_act(tmp_path, contract=False)
+    with pytest.raises(BadInput, match=r"contract\.action_names: .* except those of gripper"):
+        load_policy(model(tmp_path), trust_order=True)
+
+
+def test_a_policy_that_answers_with_nothing_finite_is_found_at_start(checkpoint_of, tmp_path):
+    shutil.copytree(checkpoint_of("act_environment"), tmp_path, dirs_exist_ok=True)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file(
+        {key: value * float("nan") for key, value in weights.items()},
+        tmp_path / "model.safetensors",
+    )
+    with pytest.raises(BadInput, match="NaN or infinity"):
+        load_policy(model(tmp_path))
 
 
 def test_rtc_can_be_off(checkpoint_of, policy_of):

@@ -17,7 +17,7 @@ from lefleet.server.outcome import Outcome
 from lefleet.server.service import PolicyService
 from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import OBSERVATION, MemoryNetwork, MemoryTransport, Transport
+from lefleet_client.transport import OBSERVATION, MemoryNetwork, MemoryTransport, Sample, Transport
 
 PLUGINS = "tests.policy.plugins"
 
@@ -79,16 +79,23 @@ class Bench:
     def node_of_last_robot(self) -> MemoryTransport:
         return self._nodes[-1]
 
+    def keys(self, client: str) -> wire.ClientKeys:
+        status = self.service.status()
+        service = wire.ServiceKeys(status.model, status.revision, status.service)
+        return service.server(status.server).client(client)
+
+    def listen(self, client: str) -> list[Sample]:
+        """Everything that the server says to this robot from now on."""
+        heard: list[Sample] = []
+        self.node().subscribe(self.keys(client).action, heard.append)
+        return heard
+
     def deliver(self) -> None:
         """Return when everything that was published to the server before has been delivered.
 
         Observations arrive in order, so a stranger's that is counted came last.
         """
-        status = self.service.status()
-        keys = wire.ServiceKeys(status.model, status.revision, status.service)
-        publisher = self.node().publisher(
-            keys.server(status.server).client("stranger").obs, OBSERVATION
-        )
+        publisher = self.node().publisher(self.keys("stranger").obs, OBSERVATION)
         before = self.service.dropped.get("no_session", 0)
         publisher.put(b"", wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0).pack())
         eventually(lambda: self.service.dropped.get("no_session", 0) > before)

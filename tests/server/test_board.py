@@ -117,3 +117,16 @@ def test_a_removed_robot_leaves_nothing_behind():
     board.deposit(robot, mail(1))
     assert board.wait_idle(0)
     assert board.superseded(robot) == 0
+
+
+def test_what_is_sent_again_is_neither_superseded_nor_answered_twice():
+    robot = session("a")
+    board = board_of(robot)
+    for seq_id in (1, 1, 2, 2):
+        board.deposit(robot, mail(seq_id))
+    ticket = board.next_mail()
+    board.deposit(robot, mail(2))
+    assert ticket.mail.header.seq_id == 2
+    board.end(ticket, was_prepared=False)
+    assert board.wait_idle(0)
+    assert board.superseded(robot) == 1

@@ -145,7 +145,7 @@ def test_a_robot_without_a_session_is_told_so_and_logged_once(scene, caplog):
     assert "open one" in event.reason
     eventually(lambda: scene.service.dropped.get("no_session", 0) >= 100)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        f"event=dropped reason=no_session key={scene.keys('lost').obs}"
+        f"event=dropped reason=no_session key={scene.keys('lost').obs!r}"
     ]
     np.testing.assert_array_equal(scene.ask(), scene.expected)
 
@@ -167,24 +167,41 @@ def test_a_flood_costs_a_mailbox_and_not_memory(scene):
     greedy.close()
 
 
-def test_many_strangers_do_not_fill_the_server(scene):
+def test_many_strangers_do_not_fill_the_server(scene, caplog):
+    caplog.set_level(logging.INFO, "lefleet.server")
     for number in range(600):
         stranger = scene.stranger(f"stranger {number}")
         stranger.put(body(), GOOD_HEADER.pack())
         stranger.close()
+    eventually(lambda: scene.service.dropped.get("no_session", 0) >= 500)
     np.testing.assert_array_equal(scene.ask(), scene.expected)
     assert scene.service.session_count == 1
+    assert len(caplog.records) <= 3
+    assert len(scene._nodes[0]._declared) < 50
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x80"])
-def test_garbage_questions_are_failures_and_not_the_end(scene, payload):
+def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, caplog):
     keys = scene.keys("stranger")
-    server = scene.service.status().server
     asked = scene._nodes[1]
-    for key in (keys.reset, keys.base + "/session"):
-        answers = asked.ask(key, payload, 5.0)
-        assert (answers.replies, answers.failures) == ((), 1)
-    assert scene.service.status().server == server
+    session_key = keys.base + "/session"
+    for _ in range(5):
+        (reply,) = asked.ask(session_key, payload, 5.0).replies
+        assert isinstance(wire.SESSION_REPLY.decode(reply.payload), wire.SessionRejected)
+        (reply,) = asked.ask(keys.reset, payload, 5.0).replies
+        assert isinstance(wire.RESET_REPLY.decode(reply.payload), wire.SessionClosed)
+    assert scene.service.dropped == {"question": 10}
+    assert len(caplog.records) == 1
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def test_keys_of_nobody_are_counted_and_logged_once(scene, caplog):
+    key = scene.keys("stranger").obs.replace("stranger", "obs")
+    publisher = scene._nodes[1].publisher(key, OBSERVATION)
+    for _ in range(50):
+        publisher.put(body(), GOOD_HEADER.pack())
+    eventually(lambda: scene.service.dropped.get("key", 0) >= 40)
+    assert len(caplog.records) == 1
     np.testing.assert_array_equal(scene.ask(), scene.expected)
 
 

@@ -57,7 +57,7 @@ def alone(policy, robot: int, step: int) -> np.ndarray:
 def wrong_answers(bench: Bench, policy, requests: int) -> int:
     """How many of all robots' answers differ from what they must be."""
     expected = {(r, s): alone(policy, r, s) for r in range(ROBOTS) for s in range(20)}
-    wrong = [0] * ROBOTS
+    wrong, answered = [0] * ROBOTS, [0] * ROBOTS
     failures = []
 
     def live(robot: int) -> None:
@@ -65,6 +65,7 @@ def wrong_answers(bench: Bench, policy, requests: int) -> int:
             with bench.robot(f"robot {robot}") as remote:
                 for step in range(requests):
                     answer = remote.infer(seen_by(policy, robot, step), noise_seed=0)
+                    answered[robot] += 1
                     if not np.array_equal(answer.robot, expected[robot, step % 20]):
                         wrong[robot] += 1
         except Exception as error:  # noqa: BLE001 - shown by the test
@@ -76,6 +77,7 @@ def wrong_answers(bench: Bench, policy, requests: int) -> int:
     for thread in threads:
         thread.join(120)
     assert not failures
+    assert answered == [requests] * ROBOTS
     return sum(wrong)
 
 

@@ -1,26 +1,30 @@
 """Who has a session, for how long, and what becomes of it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from lefleet.errors import BadInput
 from lefleet_client import wire
-from lefleet_client.remote import Refused, RemotePolicy, Replaced, RobotFeatures, WrongModel
+from lefleet_client.remote import (
+    Refused,
+    RemotePolicy,
+    Replaced,
+    RequestRejected,
+    RobotFeatures,
+    WrongModel,
+)
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.policy import tiny
+from tests.server.samples import session_open
 from tests.server.serving import Bench, eventually, loaded, observation, serving
 
 
 def test_a_robot_with_other_columns_is_refused_by_name(checkpoint, policy):
     with Bench(checkpoint, policy) as bench:
         features = RobotFeatures.of(policy.contract)
-        turned = RobotFeatures(
-            action_names=features.action_names[::-1],
-            vectors=features.vectors,
-            cameras=features.cameras,
-            fps=features.fps,
-            robot_type=features.robot_type,
-        )
+        turned = dataclasses.replace(features, action_names=features.action_names[::-1])
         with pytest.raises(Refused, match=r"column 0 is 'gripper\.pos' on the robot"):
             bench.robot("arm", robot=turned)
         with pytest.raises(WrongModel, match="abc"):
@@ -60,10 +64,69 @@ def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoin
 def test_late_news_of_an_earlier_incarnation_ends_nothing(checkpoint, policy):
     """The token of a robot that came back is gone and there: asking for it decides."""
     with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
-        bench.service._janitor.seen("arm", is_alive=False)
-        eventually(lambda: not bench.service._janitor._gone_s)
+        janitor = bench.service._janitor
+        eventually(lambda: not janitor._doubted_s and robot.ack.session_id in _ids(bench))
+        janitor.seen("arm", is_alive=False)
+        assert janitor._doubted_s
+        eventually(lambda: not janitor._doubted_s)
         robot.infer(observation(policy, 0))
-        assert bench.service.session_count == 1
+        assert _ids(bench) == [robot.ack.session_id]
+
+
+def _ids(bench: Bench) -> list[str]:
+    return [session.id for session in bench.service._sessions.snapshot().values()]
+
+
+def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1, "max_sessions": 1}) as bench:
+        node = bench.node()
+        status = bench.service.status()
+        asked = session_open(
+            model=status.model,
+            revision=status.revision,
+            service=status.service,
+            action_names=policy.contract.action_names,
+            vectors=policy.contract.vectors,
+            cameras={},
+        )
+        keys = wire.ServiceKeys(status.model, status.revision, status.service)
+        body = wire.SESSION_REQUEST.encode(asked)
+        reply = node.ask(keys.server(status.server).session, body, 5.0).replies[0].payload
+        assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
+        eventually(lambda: bench.service.session_count == 0)
+        with bench.robot("honest") as robot:
+            robot.infer(observation(policy, 0))
+
+
+def test_a_session_cannot_be_closed_with_what_everybody_can_see(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
+        status = bench.service.status()
+        shown = status.clients[0].session_id
+        assert robot.ack.session_id.startswith(shown)
+        keys = wire.ServiceKeys(status.model, status.revision, status.service)
+        close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id=shown))
+        bench.node().ask(keys.server(status.server).session, close, 5.0)
+        robot.infer(observation(policy, 0))
+        assert _ids(bench) == [robot.ack.session_id]
+
+
+def test_a_pinned_task_is_the_only_one(checkpoint, policy):
+    settings = {"default_task": "fold", "pin_task": "true"}
+    with Bench(checkpoint, policy, settings) as bench:
+        with pytest.raises(Refused, match="only does 'fold'"):
+            bench.robot("arm", task="wipe")
+        with bench.robot("arm") as robot:
+            robot.infer(observation(policy, 0))
+            robot.infer(observation(policy, 0), task="fold")
+            with pytest.raises(RequestRejected, match="task: this server only does 'fold'"):
+                robot.infer(observation(policy, 0), task="wipe")
+
+
+def test_a_status_fits_whatever_robots_say_about_themselves(checkpoint, policy):
+    features = RobotFeatures.of(policy.contract)
+    talkative = dataclasses.replace(features, robot_type="🤖" * 16_000)
+    with Bench(checkpoint, policy) as bench, bench.robot("arm", robot=talkative):
+        assert len(wire.STATUS.encode(bench.service.status())) < 10_000
 
 
 def test_a_silent_robot_loses_its_session_and_gets_another_when_it_speaks(checkpoint, policy):

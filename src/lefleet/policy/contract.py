@@ -70,6 +70,15 @@ def find_contract(
     return FoundContract(contract, search.description(), warnings)
 
 
+def are_numbers(names: tuple[str, ...]) -> bool:
+    """Whether columns are only numbered, because nobody ever named them."""
+    return names == _numbers(len(names))
+
+
+def _numbers(size: int) -> tuple[str, ...]:
+    return tuple(str(column) for column in range(size))
+
+
 class _Search:
     """Asks sources in their order, and remembers which ones it used."""
 
@@ -106,7 +115,7 @@ class _Search:
             if not self._trust_order:
                 raise BadInput(f"contract.{field}: the names of its columns are unknown.", _REMEDY)
             self.is_trusting = True
-            return tuple(str(column) for column in range(size))
+            return _numbers(size)
         if len(names) != size:
             raise BadInput(
                 f"contract.{field}: {self.description()} has {len(names)} names, the policy's "

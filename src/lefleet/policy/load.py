@@ -12,7 +12,7 @@ from lefleet.policy.checkpoint import (
     read_config,
     rename_map_of,
 )
-from lefleet.policy.contract import find_contract
+from lefleet.policy.contract import are_numbers, find_contract
 from lefleet.policy.families import Family, family_of
 from lefleet.policy.features import features_of
 from lefleet.policy.pipeline import relative_step
@@ -152,5 +152,12 @@ def _enable_rtc(policy: Any, settings: RtcSettings) -> int:
 def _name_actions(before: Any, names: tuple[str, ...]) -> None:
     """Joints can be left out of relative actions by name, and not every checkpoint has names."""
     step = relative_step(before)
-    if step is not None and step.action_names is None:
-        step.action_names = list(names)
+    if step is None or step.action_names is not None:
+        return
+    if step.exclude_joints and are_numbers(names):
+        raise BadInput(
+            f"contract.action_names: actions are relative except those of "
+            f"{', '.join(step.exclude_joints)}, and without names nobody knows which these are.",
+            "Say it in `contract` of the manifest; trust_order does not do here.",
+        )
+    step.action_names = list(names)

@@ -65,6 +65,12 @@ def first_chunk(runner: Runner, processors: Processors, rules: Rules, contract: 
             f"model: {contract.policy_type} cannot be served, its chunk has shape "
             f"{chunk.robot.shape} instead of steps x {rules.action_size}."
         )
+    if not np.isfinite(chunk.robot).all():
+        raise BadInput(
+            f"model: this {contract.policy_type} cannot be served, its first chunk holds NaN or "
+            "infinity.",
+            "Its weights or its statistics are broken: train it again, or take another checkpoint.",
+        )
     return chunk
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lefleet.policy.request import Chunk, Frame, PolicyRequest
+from lefleet.policy.request import BadRequest, Chunk, Frame, PolicyRequest
+from lefleet.server.handshake import oversize
 from lefleet_client import wire
 
 
@@ -23,12 +24,16 @@ def policy_request(
     contract: wire.Contract,
     robot_type: str,
     default_task: str,
+    pin_task: bool = False,
     seed: int,
 ) -> PolicyRequest:
     """An observation as the policy is asked; images are decoded here.
 
-    Cameras that the policy does not look at are left out, undecoded.
+    Cameras that the policy does not look at are left out, undecoded. BadRequest where the task or
+    the size of an image is not what this server does.
     """
+    if pin_task and observation.task not in ("", default_task):
+        raise BadRequest(f"task: this server only does {default_task!r}")
     return PolicyRequest(
         frames=(
             *(_frame(earlier, contract) for earlier in observation.history),
@@ -76,6 +81,9 @@ def action_chunk(
 
 
 def _frame(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
+    for key, image in seen.images.items():
+        if key in contract.cameras and (too_large := oversize(contract, key, image.shape)):
+            raise BadRequest(too_large)
     frame: Frame = {key: wire.decode_tensor(tensor) for key, tensor in seen.vectors.items()}
     looked_through = {key: one for key, one in seen.images.items() if key in contract.cameras}
     return {**frame, **wire.decode_images(looked_through)}

@@ -19,6 +19,11 @@ class Mail:
     body: bytes
     arrived_s: float = field(default_factory=time.monotonic)
 
+    def is_newer_than(self, other: "Mail") -> bool:
+        """By the robot's own numbers: networks may deliver out of order."""
+        mine, theirs = self.header, other.header
+        return (mine.episode_id, mine.seq_id) > (theirs.episode_id, theirs.seq_id)
+
 
 @dataclass(eq=False)
 class Ticket:
@@ -28,16 +33,26 @@ class Ticket:
     mail: Mail
     taken_s: float
     prepared: Any = None
-    prepared_s: float = 0.0
     seed: int = 0
+    prepared_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    """When it was prepared, and when the policy began and ended; None as long as it did not."""
 
 
 @dataclass(eq=False)
 class _Place:
     session: Session
     mail: Mail | None = None
-    is_busy: bool = False
+    under_way: Mail | None = None
     superseded: int = 0
+
+    def holds(self, mail: Mail) -> bool:
+        """Whether this very request is here already: robots send again what they fear is lost."""
+        return any(
+            one is not None and one.header.seq_id == mail.header.seq_id
+            for one in (self.mail, self.under_way)
+        )
 
 
 class Board:
@@ -75,12 +90,14 @@ class Board:
     def deposit(self, session: Session, mail: Mail) -> None:
         with self._lock:
             place = self._places.get(session.id)
-            if place is None:
+            if place is None or place.holds(mail):
                 return
             if place.mail is not None:
                 place.superseded += 1
+                if place.mail.is_newer_than(mail):
+                    return
             place.mail = mail
-            if not place.is_busy:
+            if place.under_way is None:
                 self._has_mail.notify()
 
     def next_mail(self) -> Ticket | None:
@@ -117,7 +134,7 @@ class Board:
             if not was_prepared:
                 self._in_preparation -= 1
             if (place := self._places.get(ticket.session.id)) is not None:
-                place.is_busy = False
+                place.under_way = None
             self._has_mail.notify()
             self._notify_idle()
 
@@ -147,7 +164,7 @@ class Board:
         waiting = {
             place.session.id: place
             for place in self._places.values()
-            if place.mail is not None and not place.is_busy
+            if place.mail is not None and place.under_way is None
         }
         return waiting[self._scheduler.pick(waiting)] if waiting else None
 
@@ -155,7 +172,7 @@ class Board:
         mail, place.mail = place.mail, None
         if mail is None:
             return None
-        place.is_busy = True
+        place.under_way = mail
         self._under_way += 1
         self._in_preparation += 1
         return Ticket(place.session, mail, time.monotonic())

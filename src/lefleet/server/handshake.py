@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lefleet.policy.contract import are_numbers
 from lefleet_client import wire
+
+MORE_PIXELS = 16
+"""An image may have so many times the pixels of training."""
+FEWEST_PIXELS = 640 * 480
+"""An image of this size is always accepted."""
 
 _FPS_TOLERANCE = 0.01
 _ASPECT_TOLERANCE = 0.01
@@ -80,15 +86,33 @@ def _objections(
     yield from _vector_objections(asked, terms)
     if missing := sorted(set(contract.cameras) - set(asked.cameras)):
         yield "cameras", f"the policy also looks through {', '.join(missing)}"
+    for key in contract.cameras.keys() & asked.cameras.keys():
+        if too_large := oversize(contract, key, asked.cameras[key]):
+            yield "cameras", too_large
     if terms.strict_fps and not _is_close(asked.fps, terms.fps, _FPS_TOLERANCE):
         yield (
             "fps",
             f"the robot runs at {asked.fps:g} fps, the policy was trained at {terms.fps:g}",
         )
-    if terms.pin_task and asked.task != terms.default_task:
+    if terms.pin_task and asked.task not in ("", terms.default_task):
         yield "task", f"this server only does {terms.default_task!r}, not {asked.task[:200]!r}"
     if situation.active >= terms.max_sessions:
         yield "capacity", _full(terms)
+
+
+def oversize(contract: wire.Contract, key: str, shape: tuple[int, ...]) -> str:
+    """Why an image is too large for a policy that all robots share; empty if it is not.
+
+    Any resolution will do, but its cost is everybody's: some policies compute on all its pixels.
+    """
+    height, width, _ = contract.cameras[key]
+    limit = max(MORE_PIXELS * height * width, FEWEST_PIXELS)
+    if shape[0] * shape[1] <= limit:
+        return ""
+    return (
+        f"{key}: {shape[1]} x {shape[0]} is more than {limit} pixels, and the policy was trained "
+        f"with {width} x {height}; resize it on the robot"
+    )
 
 
 def _name_objections(
@@ -151,7 +175,7 @@ def _difference(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
     """
     if len(theirs) != len(ours):
         return f"{len(theirs)} columns on the robot, {len(ours)} in the policy's contract"
-    if ours == tuple(map(str, range(len(ours)))):
+    if are_numbers(ours):
         return ""
     for column, (their, our) in enumerate(zip(theirs, ours, strict=True)):
         if their != our:

@@ -22,8 +22,9 @@ class Janitor:
     """One thread, `janitor`: closes forgotten sessions and tells strangers that they are.
 
     A robot that vanishes has a grace period, and is asked for once more before its session is
-    closed: late news of an earlier incarnation must not end a live one. One lock guards the list
-    of vanished robots.
+    closed: late news of an earlier incarnation must not end a live one. One that has just come is
+    asked for too, because it may have vanished while its session was being opened. One lock guards
+    the list of those to ask for.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Janitor:
         self._grace_s = grace_s
         self._idle_timeout_s = idle_timeout_s
         self._lock = threading.Lock()
-        self._gone_s: dict[str, float] = {}
+        self._doubted_s: dict[str, float] = {}
         self._answered_s: OrderedDict[str, float] = OrderedDict()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="janitor", daemon=True)
@@ -57,44 +58,54 @@ class Janitor:
 
     def seen(self, place: str, is_alive: bool) -> None:
         """News of a robot's presence; for the transport's callback."""
-        with self._lock:
-            if is_alive:
-                self._gone_s.pop(place, None)
-            elif self._sessions.find(place) is not None:
-                self._gone_s.setdefault(place, time.monotonic())
+        if not is_alive:
+            self._doubt(place)
+
+    def _doubt(self, place: str) -> None:
+        if self._sessions.find(place) is not None:
+            with self._lock:
+                self._doubted_s.setdefault(place, time.monotonic())
 
     def _run(self) -> None:
         next_look_s = 0.0
         while not self._is_stopping.is_set():
             try:
-                self._answer(self._strangers.get(timeout=_LOOK_S))
-            except queue.Empty:
-                pass
-            except TransportError as error:
-                _LOG.debug("event=stranger_not_answered reason=%r", str(error))
-            if time.monotonic() >= next_look_s:
-                self._look()
-                next_look_s = time.monotonic() + _LOOK_S
+                self._answer_one()
+                if time.monotonic() >= next_look_s:
+                    next_look_s = time.monotonic() + _LOOK_S
+                    self._close_gone()
+                    self._close_idle()
+            except Exception:  # noqa: BLE001 - forgotten sessions must not pile up
+                _LOG.exception("event=janitor_failed: it goes on")
 
-    def _look(self) -> None:
+    def _answer_one(self) -> None:
         try:
-            self._close_gone()
-            self._close_idle()
+            self._answer(self._strangers.get(timeout=_LOOK_S))
+        except queue.Empty:
+            pass
         except TransportError as error:
-            _LOG.warning("event=janitor_cannot_look reason=%r", str(error))
+            _LOG.debug("event=stranger_not_answered reason=%r", str(error))
 
     def _close_gone(self) -> None:
         now = time.monotonic()
+        for place, session in self._sessions.snapshot().items():
+            if not session.is_seen:
+                session.is_seen = True
+                self._doubt(place)
         with self._lock:
-            due = [place for place, since in self._gone_s.items() if now - since >= self._grace_s]
-        for place in due:
-            session = self._sessions.find(place)
-            key = self._keys.client(place).alive
-            is_there = session is not None and self._transport.present(key, _ASK_S)
-            with self._lock:
-                self._gone_s.pop(place, None)
-            if session is not None and not is_there:
-                self._sessions.close(place, session.id, "the robot went away")
+            doubted = dict(self._doubted_s)
+        for place, since in doubted.items():
+            if now - since >= self._grace_s:
+                with self._lock:
+                    # News that comes from here on is not in the answer yet, and counts again.
+                    self._doubted_s.pop(place, None)
+                self._close_unless_present(place)
+
+    def _close_unless_present(self, place: str) -> None:
+        session = self._sessions.find(place)
+        if session is None or self._transport.present(self._keys.client(place).alive, _ASK_S):
+            return
+        self._sessions.close(place, session.id, "the robot went away")
 
     def _close_idle(self) -> None:
         now = time.monotonic()
@@ -104,21 +115,20 @@ class Janitor:
                 self._sessions.close(place, session.id, reason)
 
     def _answer(self, stranger: Stranger) -> None:
-        """Tell it that there is no session, once in a while."""
+        """Tell it that there is no session, once in a while; so many names are remembered."""
         place, header = stranger
         now = time.monotonic()
         if now - self._answered_s.get(place, -_ANSWER_EVERY_S) < _ANSWER_EVERY_S:
             return
-        if place not in self._answered_s:
-            _LOG.info("event=no_session client=%s", place)
         self._answered_s[place] = now
         self._answered_s.move_to_end(place)
         while len(self._answered_s) > _REMEMBERED:
             self._answered_s.popitem(last=False)
-        reason = "there is no session; open one"
-        if self._sessions.find(place) is not None:
-            reason = wire.REPLACED
+        is_replaced = self._sessions.find(place) is not None
+        reason = wire.REPLACED if is_replaced else "there is no session; open one"
         publisher = self._transport.publisher(self._keys.client(place).action, ACTION)
-        body = wire.EVENT.encode(wire.SessionClosed(reason=reason))
-        publisher.put(body, header._replace(message_type=wire.MessageType.EVENT).pack())
-        publisher.close()
+        try:
+            body = wire.EVENT.encode(wire.SessionClosed(reason=reason))
+            publisher.put(body, header._replace(message_type=wire.MessageType.EVENT).pack())
+        finally:
+            publisher.close()

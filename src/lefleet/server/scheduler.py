@@ -15,7 +15,9 @@ class Scheduler(Protocol):
 
 
 class RoundRobin:
-    """The one whose last turn is longest ago goes next: nobody starves, whoever else asks.
+    """The one who has waited the most turns goes next: nobody starves, whoever else asks.
+
+    A newcomer joins at the end of the row, so that coming anew for each request gains nothing.
 
     >>> turns = RoundRobin()
     >>> [turns.pick(["a", "b"]) for _ in range(4)]
@@ -27,7 +29,7 @@ class RoundRobin:
         self._last: dict[str, int] = {}
 
     def pick(self, waiting: Iterable[str]) -> str:
-        chosen = min(waiting, key=lambda session_id: self._last.get(session_id, 0))
+        chosen = min(waiting, key=lambda session_id: self._last.setdefault(session_id, self._turn))
         self._turn += 1
         self._last[chosen] = self._turn
         return chosen

@@ -49,6 +49,7 @@ class PolicyService:
             self._board,
             policy,
             default_task=manifest.default_task,
+            pin_task=manifest.pin_task,
             prepare_threads=manifest.prepare_threads,
             observers=observers,
             capture=capture,
@@ -86,7 +87,7 @@ class PolicyService:
         _LOG.info("event=draining sessions=%d", len(self._sessions))
         self._sessions.refuse_new()
         for session in self._sessions.snapshot().values():
-            session.send(wire.Draining())
+            session.tell(wire.Draining())
         self._wiring.withdraw()
         if not self._board.wait_idle(timeout_s):
             _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)

@@ -1,14 +1,22 @@
 """One robot on this server."""
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lefleet.policy.pipeline import Pipeline
 from lefleet.server.outcome import Outcome
 from lefleet_client import wire
-from lefleet_client.transport import Publisher
+from lefleet_client.transport import Publisher, TransportError
 
+_LOG = logging.getLogger(__name__)
+
+PUBLIC_ID = 8
+"""So much of a session's id is shown to everybody; who knows all of it may close the session."""
+
+_ROBOT_TYPE = 100
 BEFORE_ANY = -1
 """The episode of a fresh session: whatever comes first is a new one, and nothing is inherited."""
 
@@ -25,13 +33,20 @@ class Tally:
     image_codec: str = ""
 
 
+class Answer(NamedTuple):
+    """A chunk as it was sent; the header is that of its request."""
+
+    request: wire.Header
+    body: bytes
+
+
 @dataclass(eq=False)
 class Session:
     """What the server knows of a robot; a new handshake of the robot makes a new one.
 
-    The pipeline, and the episodes that it and the policy were last reset for, belong to whoever
-    holds the session's ticket (see `board`). One lock guards the current episode and whether the
-    session is open; it is held for assignments only.
+    The pipeline, the last answer, and the episodes that pipeline and policy were last reset for,
+    belong to whoever holds the session's ticket (see `board`). One lock guards the current episode
+    and whether the session is open; it is held for assignments only.
     """
 
     id: str
@@ -41,6 +56,9 @@ class Session:
     tally: Tally = field(default_factory=Tally)
     opened_s: float = field(default_factory=time.monotonic)
     seen_s: float = field(default_factory=time.monotonic)
+    is_seen: bool = False
+    """Whether the janitor knows of it."""
+    last_answer: Answer | None = None
     pipeline_episode: int = BEFORE_ANY
     policy_episode: int = BEFORE_ANY
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,6 +95,23 @@ class Session:
         with self._lock:
             self._is_open = False
 
+    def answer(self, answer: Answer) -> None:
+        """Send a chunk, and keep it in case that the robot never gets it."""
+        self.last_answer = answer
+        header = answer.request._replace(message_type=wire.MessageType.CHUNK)
+        self.publisher.put(answer.body, header.pack())
+
+    def repeat(self, header: wire.Header) -> bool:
+        """Send the last chunk again if it is the answer to this request; whether it is."""
+        last = self.last_answer
+        if last is None or (last.request.seq_id, last.request.episode_id) != (
+            header.seq_id,
+            header.episode_id,
+        ):
+            return False
+        self.answer(last)
+        return True
+
     def note(self, outcome: Outcome) -> None:
         tally = self.tally
         tally.superseded += outcome.superseded
@@ -87,24 +122,27 @@ class Session:
         elif outcome.result == "failed":
             tally.failed += 1
 
-    def send(self, event: wire.Event, seq_id: int = 0, client_mono_ns: int = 0) -> None:
-        """Tell the robot something that is no chunk."""
+    def tell(self, event: wire.Event, request: wire.Header | None = None) -> None:
+        """Say something that is no chunk, about a request or not; nobody is held up by that."""
         header = wire.Header(
             wire.MessageType.EVENT,
-            seq_id,
-            max(self._episode_id, 0),
-            client_mono_ns,
-            self.epoch,
+            seq_id=0 if request is None else request.seq_id,
+            episode_id=max(self._episode_id, 0) if request is None else request.episode_id,
+            client_mono_ns=0 if request is None else request.client_mono_ns,
+            session_epoch=self.epoch,
         )
-        self.publisher.put(wire.EVENT.encode(event), header.pack())
+        try:
+            self.publisher.put(wire.EVENT.encode(event), header.pack())
+        except TransportError as error:
+            _LOG.debug("event=not_told client=%r: %s", self.client_id, error)
 
     def status(self) -> wire.SessionStatus:
         now = time.monotonic()
         tally = self.tally
         return wire.SessionStatus(
             client_id=self.client_id,
-            session_id=self.id,
-            robot_type=self.opened.robot_type,
+            session_id=self.id[:PUBLIC_ID],
+            robot_type=self.opened.robot_type[:_ROBOT_TYPE],
             image_codec=tally.image_codec,
             age_s=now - self.opened_s,
             idle_s=now - self.seen_s,

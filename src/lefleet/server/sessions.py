@@ -130,7 +130,7 @@ class Sessions:
     def _end(self, session: Session, reason: str) -> None:
         session.close()
         self._board.remove(session)
-        session.send(wire.SessionClosed(reason=reason))
+        session.tell(wire.SessionClosed(reason=reason))
         session.publisher.close()
         _LOG.info(
             "event=session_closed client=%s session=%s answered=%d failed=%d superseded=%d "

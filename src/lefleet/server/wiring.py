@@ -80,30 +80,33 @@ class Wiring:
         """Messages that nothing was done with, by reason."""
         return dict(self._dropped)
 
-    def _drop(self, reason: str, sample: Sample) -> None:
+    def _drop(self, reason: str, key: str) -> None:
         self._dropped[reason] += 1
         if self._dropped[reason] == 1:
             _LOG.warning(
-                "event=dropped reason=%s key=%s: said once, then counted", reason, sample.key[:200]
+                "event=dropped reason=%s key=%r: said once, then counted", reason, key[:200]
             )
 
     def _deposit(self, sample: Sample) -> None:
         try:
             header = wire.Header.unpack(sample.attachment)
+            place = wire.parse_key(sample.key).client
         except wire.BadHeader as error:
-            self._drop(error.reason, sample)
+            self._drop(error.reason, sample.key)
+            return
+        except wire.BadKey:
+            self._drop("key", sample.key)
             return
         if header.message_type is not wire.MessageType.OBSERVATION:
-            self._drop("not_an_observation", sample)
+            self._drop("not_an_observation", sample.key)
             return
-        place = wire.parse_key(sample.key).client
         session = self._sessions.find(place)
         if session is None or session.epoch != header.session_epoch:
-            self._drop("no_session", sample)
+            self._drop("no_session", sample.key)
             self._remember(Stranger(place, header))
             return
         if len(sample.payload) > wire.OBSERVATION.max_bytes:
-            self._drop("too_large", sample)
+            self._drop("too_large", sample.key)
             return
         mail = Mail(header, sample.payload)
         session.seen_s = mail.arrived_s
@@ -116,24 +119,35 @@ class Wiring:
             self._dropped["strangers"] += 1
 
     def _presence(self, key: str, is_alive: bool) -> None:
-        self._seen(wire.parse_key(key).client, is_alive)
+        try:
+            self._seen(wire.parse_key(key).client, is_alive)
+        except wire.BadKey:
+            self._drop("key", key)
 
     def _session(self, question: Question) -> bytes:
-        request = wire.SESSION_REQUEST.decode(question.payload)
-        if isinstance(request, wire.SessionOpen):
-            return wire.SESSION_REPLY.encode(self._sessions.open(request))
-        place = wire.slug(request.client_id, "client_id")
-        is_closed = self._sessions.close(place, request.session_id, "the robot closed it")
-        reply: wire.SessionReply = (
-            wire.SessionCloseAck(session_id=request.session_id)
-            if is_closed
-            else wire.SessionClosed(reason="there is no such session")
-        )
+        """The reply to a handshake or a goodbye; one that cannot be read is refused."""
+        try:
+            reply = self._handshake(wire.SESSION_REQUEST.decode(question.payload))
+        except wire.WireError as error:
+            self._drop("question", question.key)
+            reply = wire.SessionRejected(check="schema", reason=f"it cannot be read: {error}")
         return wire.SESSION_REPLY.encode(reply)
 
+    def _handshake(self, request: wire.SessionRequest) -> wire.SessionReply:
+        if isinstance(request, wire.SessionOpen):
+            return self._sessions.open(request)
+        place = wire.slug(request.client_id, "client_id")
+        if self._sessions.close(place, request.session_id, "the robot closed it"):
+            return wire.SessionCloseAck(session_id=request.session_id)
+        return wire.SessionClosed(reason="there is no such session")
+
     def _reset(self, question: Question) -> bytes:
-        reset = wire.RESET.decode(question.payload)
-        session = self._sessions.find(wire.parse_key(question.key).client)
+        try:
+            reset = wire.RESET.decode(question.payload)
+            session = self._sessions.find(wire.parse_key(question.key).client)
+        except wire.WireError:
+            self._drop("question", question.key)
+            session = None
         if session is None or session.id != reset.session_id:
             return wire.RESET_REPLY.encode(wire.SessionClosed(reason="there is no such session"))
         session.seen_s = time.monotonic()

@@ -15,11 +15,12 @@ from lefleet.server.board import Board, Ticket
 from lefleet.server.capture import Captured, CaptureRing
 from lefleet.server.load import BusyMeter
 from lefleet.server.outcome import Observer, Outcome, Result
+from lefleet.server.session import Answer
 from lefleet_client import wire
-from lefleet_client.transport import TransportError
 
 _LOG = logging.getLogger(__name__)
 _JOIN_S = 5.0
+_REASON = 1000
 
 
 class Workers:
@@ -36,6 +37,7 @@ class Workers:
         policy: ServedPolicy,
         *,
         default_task: str,
+        pin_task: bool,
         prepare_threads: int,
         observers: Sequence[Observer],
         capture: CaptureRing | None,
@@ -43,6 +45,7 @@ class Workers:
         self._board = board
         self._policy = policy
         self._default_task = default_task
+        self._pin_task = pin_task
         self._observers = observers
         self._capture = capture
         self._busy = BusyMeter()
@@ -70,40 +73,38 @@ class Workers:
         while (ticket := self._board.next_mail()) is not None:
             try:
                 is_prepared = self._prepare(ticket)
-            except (wire.WireError, BadRequest) as error:
-                self._fail(ticket, str(error), was_prepared=False)
             except Exception as error:  # noqa: BLE001 - one robot's request must not end the thread
-                _LOG.exception("event=prepare_failed client=%s", ticket.session.client_id)
-                self._fail(ticket, _internal(error), was_prepared=False)
+                self._give_up(ticket, error)
+                is_prepared = False
+            if is_prepared:
+                self._board.put_prepared(ticket)
             else:
-                if is_prepared:
-                    self._board.put_prepared(ticket)
-                else:
-                    self._board.end(ticket, was_prepared=False)
+                self._board.end(ticket, was_prepared=False)
 
     def _prepare(self, ticket: Ticket) -> bool:
         """Whether there is something to infer."""
-        session, mail = ticket.session, ticket.mail
-        observation = wire.OBSERVATION.decode(mail.body)
+        session, header = ticket.session, ticket.mail.header
+        if session.repeat(header):
+            return False
+        observation = wire.OBSERVATION.decode(ticket.mail.body)
         session.tally.image_codec = codec_of(observation)
         if observation.probe:
             self._answer_probe(ticket, observation)
             return False
-        session.enter(mail.header.episode_id)
-        if not session.awaits(mail.header):
-            self._finish(ticket, "stale", "a newer episode or session has begun")
-            return False
-        ticket.seed = request_seed(observation, session.id, mail.header)
+        session.enter(header.episode_id)
+        _require_awaited(ticket)
+        ticket.seed = request_seed(observation, session.id, header)
         request = policy_request(
             observation,
             contract=self._policy.contract,
             robot_type=session.opened.robot_type,
             default_task=self._default_task,
+            pin_task=self._pin_task,
             seed=ticket.seed,
         )
-        if session.pipeline_episode != mail.header.episode_id:
+        if session.pipeline_episode != header.episode_id:
             session.pipeline.reset()
-            session.pipeline_episode = mail.header.episode_id
+            session.pipeline_episode = header.episode_id
         ticket.prepared = session.pipeline.prepare(request)
         ticket.prepared_s = time.monotonic()
         return True
@@ -111,12 +112,8 @@ class Workers:
     def _answer_probe(self, ticket: Ticket, observation: wire.Observation) -> None:
         wire.decode_images(observation.images)
         header = ticket.mail.header
-        decode_ms = _ms(time.monotonic() - ticket.taken_s)
-        ticket.session.send(
-            wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms),
-            header.seq_id,
-            header.client_mono_ns,
-        )
+        decode_ms = (time.monotonic() - ticket.taken_s) * 1000
+        ticket.session.tell(wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms), header)
         self.probes[codec_of(observation)] += 1
 
     def _infer_all(self) -> None:
@@ -124,32 +121,26 @@ class Workers:
             try:
                 self._infer(ticket)
             except Exception as error:  # noqa: BLE001 - one robot's request must not end the thread
-                _LOG.exception("event=inference_failed client=%s", ticket.session.client_id)
-                self._fail(ticket, _internal(error), was_prepared=True)
-            else:
-                self._board.end(ticket, was_prepared=True)
+                self._give_up(ticket, error)
+            self._board.end(ticket, was_prepared=True)
 
     def _infer(self, ticket: Ticket) -> None:
         session, header = ticket.session, ticket.mail.header
-        if not session.awaits(header):
-            self._finish(ticket, "stale", "a newer episode or session has begun")
-            return
-        start_s = time.monotonic()
+        _require_awaited(ticket)
+        ticket.started_s = time.monotonic()
         if self._policy.mode == "exclusive" and session.policy_episode != header.episode_id:
             self._policy.reset()
             session.policy_episode = header.episode_id
         chunk = session.pipeline.finish(self._policy.predict(ticket.prepared))
-        end_s = time.monotonic()
-        self._busy.add(start_s, end_s)
+        ticket.ended_s = time.monotonic()
+        self._busy.add(ticket.started_s, ticket.ended_s)
         _require_finite(chunk)
-        if not session.awaits(header):
-            self._finish(ticket, "stale", "a newer episode or session has begun", start_s, end_s)
-            return
-        self._answer(ticket, chunk, start_s, end_s)
+        _require_awaited(ticket)
+        self._answer(ticket, chunk)
 
-    def _answer(self, ticket: Ticket, chunk: Chunk, start_s: float, end_s: float) -> None:
+    def _answer(self, ticket: Ticket, chunk: Chunk) -> None:
         session, header = ticket.session, ticket.mail.header
-        outcome = self._outcome(ticket, "answered", "", start_s, end_s)
+        outcome = _outcome(ticket, "answered", "", self._board.superseded(session))
         body = action_chunk(
             chunk,
             header,
@@ -159,9 +150,8 @@ class Workers:
             superseded=outcome.superseded,
             load=self._busy.read(),
         )
-        reply = header._replace(message_type=wire.MessageType.CHUNK)
-        session.publisher.put(body, reply.pack())
-        self._tell(ticket, outcome)
+        session.answer(Answer(header, body))
+        self._note(ticket, outcome)
         if self._capture is not None:
             self._capture.record(
                 Captured(
@@ -177,73 +167,67 @@ class Workers:
                 )
             )
 
-    def _fail(self, ticket: Ticket, reason: str, *, was_prepared: bool) -> None:
+    def _give_up(self, ticket: Ticket, error: Exception) -> None:
+        """Tell the robot that no chunk will come; the log only has what nobody foresaw."""
         session, header = ticket.session, ticket.mail.header
-        try:
-            event = wire.RequestFailed(seq_id=header.seq_id, reason=reason[:1000])
-            session.send(event, header.seq_id, header.client_mono_ns)
-        except TransportError as error:
+        result: Result = "stale" if isinstance(error, _Stale) else "failed"
+        reason = str(error)
+        if not isinstance(error, _Stale | wire.WireError | BadRequest | BadAnswer):
+            reason = f"the server failed ({type(error).__name__}); its log says why"
+            _LOG.error("event=request_failed client=%r", session.client_id, exc_info=error)
+        session.tell(wire.RequestFailed(seq_id=header.seq_id, reason=reason[:_REASON]), header)
+        self._note(ticket, _outcome(ticket, result, reason, superseded=0))
+        if result == "failed" and session.tally.failed == 1:
             _LOG.warning(
-                "event=failure_not_told client=%s reason=%r", session.client_id, str(error)
-            )
-        self._finish(ticket, "failed", reason)
-        if session.tally.failed == 1:
-            _LOG.warning(
-                "event=request_failed client=%s reason=%r: said once in a session, then counted",
+                "event=request_failed client=%r reason=%r: said once in a session, then counted",
                 session.client_id,
                 reason,
             )
-        self._board.end(ticket, was_prepared=was_prepared)
 
-    def _finish(
-        self,
-        ticket: Ticket,
-        result: Result,
-        reason: str,
-        start_s: float | None = None,
-        end_s: float | None = None,
-    ) -> None:
-        now = time.monotonic()
-        self._tell(ticket, self._outcome(ticket, result, reason, start_s or now, end_s or now))
-
-    def _tell(self, ticket: Ticket, outcome: Outcome) -> None:
+    def _note(self, ticket: Ticket, outcome: Outcome) -> None:
         ticket.session.note(outcome)
         for observer in self._observers:
             observer.finished(outcome)
 
-    def _outcome(
-        self, ticket: Ticket, result: Result, reason: str, start_s: float, end_s: float
-    ) -> Outcome:
-        session, header = ticket.session, ticket.mail.header
-        prepare_s = max(0.0, (ticket.prepared_s or start_s) - ticket.taken_s)
-        waited_s = start_s - ticket.mail.arrived_s - prepare_s
-        return Outcome(
-            session_id=session.id,
-            client_id=session.client_id,
-            session_epoch=header.session_epoch,
-            episode_id=header.episode_id,
-            seq_id=header.seq_id,
-            seed=ticket.seed,
-            result=result,
-            reason=reason,
-            queue_wait_ms=_ms(waited_s),
-            prepare_ms=_ms(prepare_s),
-            inference_ms=_ms(end_s - start_s),
-            batch_size=1,
-            superseded=self._board.superseded(session),
-        )
+
+class _Stale(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class BadAnswer(Exception):
+    """A chunk that no robot may execute."""
+
+
+def _require_awaited(ticket: Ticket) -> None:
+    if not ticket.session.awaits(ticket.mail.header):
+        raise _Stale("a newer episode or session has begun")
 
 
 def _require_finite(chunk: Chunk) -> None:
-    """No robot is told to move to nowhere."""
     if not (np.isfinite(chunk.robot).all() and np.isfinite(chunk.model).all()):
-        raise ValueError("the policy answered with numbers that are not finite")
+        raise BadAnswer("the policy answered with NaN or infinity")
 
 
-def _internal(error: Exception) -> str:
-    """What a robot may know of a mistake on this side; the rest is in the log."""
-    return f"the server failed ({type(error).__name__}); its log says why"
-
-
-def _ms(seconds: float) -> float:
-    return max(0.0, seconds * 1000.0)
+def _outcome(ticket: Ticket, result: Result, reason: str, superseded: int) -> Outcome:
+    """What became of a request; times are of what was really done for it."""
+    session, header = ticket.session, ticket.mail.header
+    now = time.monotonic()
+    started_s = now if ticket.started_s is None else ticket.started_s
+    ended_s = started_s if ticket.ended_s is None else ticket.ended_s
+    prepared_s = started_s if ticket.prepared_s is None else ticket.prepared_s
+    prepare_s = prepared_s - ticket.taken_s
+    return Outcome(
+        session_id=session.id,
+        client_id=session.client_id,
+        session_epoch=header.session_epoch,
+        episode_id=header.episode_id,
+        seq_id=header.seq_id,
+        seed=ticket.seed,
+        result=result,
+        reason=reason,
+        queue_wait_ms=max(0.0, started_s - ticket.mail.arrived_s - prepare_s) * 1000,
+        prepare_ms=prepare_s * 1000,
+        inference_ms=(ended_s - started_s) * 1000,
+        batch_size=1,
+        superseded=superseded,
+    )
