@@ -3,6 +3,7 @@
 import json
 import signal
 
+import msgspec
 import pytest
 
 from lefleet_client.transport import ZenohSettings, ZenohTransport
@@ -17,6 +18,40 @@ def router():
     router = Router(FREE_PORT)
     yield router
     router.close()
+
+
+EVIL = "\x1b]0;owned\x07arm\nforged \x9b2J"
+
+
+@pytest.fixture
+def hostile(router):
+    """A server whose every name is a terminal's command."""
+    with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
+        robot = msgspec.structs.replace(
+            status().clients[0], client_id=EVIL, robot_type=EVIL, image_codec=EVIL
+        )
+        names = dict.fromkeys(("model", "revision", "service", "server", "serving_mode"), EVIL)
+        told = status(**names, digest=EVIL, clients=(robot,))
+        key = ServiceKeys("m", "main", "evil").server("evil").status
+        transport.serve(key, lambda _: STATUS.encode(told))
+        broken = ServiceKeys("m", "main", "broken").server("broken").status
+        transport.serve(broken, lambda _: b"no status")
+        yield
+
+
+@pytest.mark.parametrize("command", [["fleet"], ["ping", "sew", "--timeout-s", "0.5"]])
+def test_names_of_others_cannot_command_the_terminal(lefleet, router, hostile, command):
+    _, out, err = lefleet(*command, "--connect", router.endpoint)
+    assert "?]0;owned?arm?forged" in out + err
+    assert all(letter.isprintable() for letter in (out + err).replace("\n", ""))
+    assert not any(line.startswith("forged") for line in (out + err).splitlines())
+
+
+def test_a_warning_on_the_terminal_is_one_harmless_line(router, hostile, tmp_path):
+    with Child("fleet", "--connect", router.endpoint, folder=tmp_path) as child:
+        assert child.end() == 0
+    (warning,) = child.err
+    assert " level=warning logger=lefleet_client.remote.discovery event=log " in warning
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Logs: one event, one line, keys and values."""
 
+import json
 import logging
+import re
 
 import pytest
 
@@ -25,6 +27,36 @@ def test_anything_else_becomes_one_value_on_one_line(message):
     written = line(message)
     assert " event=log message=" in written
     assert "\n" not in written
+
+
+NASTY = "arm\x1b[2J \x9b31m\u202e\nlevel=error event=drained \U000e0001"
+
+
+@pytest.mark.parametrize("pattern", ["event=opened client=%s n=%d", "event=opened client=%r n=%d"])
+def test_what_a_robot_calls_itself_is_one_value_whatever_is_in_it(pattern):
+    written = line(pattern, NASTY, 3)
+    assert written.isprintable()
+    head, value, number = re.fullmatch(r"(.*) client=(\".*\") n=(\d)", written).groups()
+    assert head.endswith(" event=opened")
+    assert (json.loads(value), number) == (NASTY, "3")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("arm-1", "arm-1"), ("", '""'), ("a b", '"a b"'), ("a=b", '"a=b"'), ('"', r'"\""')],
+)
+def test_a_value_is_quoted_where_it_must_be(value, shown):
+    assert line("event=a client=%s", value).endswith(f" client={shown}")
+
+
+def test_an_error_is_a_value_too():
+    written = line("event=a reason=%s", ValueError("\x1b[2J"))
+    assert written.endswith(r'reason="\u001b[2J"')
+
+
+def test_messages_and_traces_of_others_have_no_terminal_commands_in_them():
+    assert line("server %s: \x7f", NASTY).isprintable()
+    assert line("event=failed", error=ValueError(NASTY)).isprintable()
 
 
 def test_a_stack_trace_stays_on_its_line():

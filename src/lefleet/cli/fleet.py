@@ -11,8 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from lefleet.cli.logs import warn_on_stderr
 from lefleet.cli.network import connect
 from lefleet.cli.output import print_json, print_json_line
+from lefleet.cli.printable import printable
 from lefleet.cli.serving import Fleet
 from lefleet_client.remote import discover
 from lefleet_client.transport import Transport
@@ -24,6 +26,7 @@ _WIDE = 240
 
 def fleet_command(command: Fleet) -> int:
     """Look once, or until Ctrl-C."""
+    warn_on_stderr()
     is_live = sys.stdout.isatty() and not command.json and not command.once
     with connect(command) as transport:
         if not is_live and not command.watch:
@@ -71,13 +74,13 @@ def _tables(found: tuple[Status, ...]) -> Group | Text:
     servers = _table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
     for one in found:
         servers.add_row(
-            Text(one.service),
-            Text(f"{one.model} ({one.digest[:8]})"),
-            Text(one.server),
+            _cell(one.service),
+            _cell(f"{one.model} ({one.digest[:8]})"),
+            _cell(one.server),
             _state(one),
             f"{one.sessions}/{one.max_sessions}",
             f"{one.load:.0%}",
-            Text(one.serving_mode + (", RTC" if one.supports_rtc else "")),
+            _cell(one.serving_mode + (", RTC" if one.supports_rtc else "")),
             f"{one.chunk_size} at {one.contract.fps:g} Hz",
         )
     if not any(one.clients for one in found):
@@ -89,10 +92,10 @@ def _tables(found: tuple[Status, ...]) -> Group | Text:
     for one in found:
         for robot in one.clients:
             robots.add_row(
-                Text(robot.client_id),
-                Text(one.server),
-                Text(robot.robot_type),
-                Text(robot.image_codec),
+                _cell(robot.client_id),
+                _cell(one.server),
+                _cell(robot.robot_type),
+                _cell(robot.image_codec),
                 str(robot.episode_id),
                 str(robot.answered),
                 str(robot.failed),
@@ -102,6 +105,11 @@ def _tables(found: tuple[Status, ...]) -> Group | Text:
                 f"{robot.idle_s:.0f} s",
             )
     return Group(servers, robots)
+
+
+def _cell(text: str) -> Text:
+    """What servers and robots say of themselves: neither markup nor a terminal's commands."""
+    return Text(printable(text))
 
 
 def _state(status: Status) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lefleet.cli.printable import printable
 from lefleet.cli.serving import Connected, Secured
 from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import RemoteError
@@ -28,7 +29,8 @@ def network_errors() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    text = str(error)
+    """What servers say is part of it."""
+    text = printable(str(error))
     return text if text.endswith((".", "?")) else f"{text}."
 
 

@@ -8,8 +8,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from lefleet.cli.logs import warn_on_stderr
 from lefleet.cli.network import connect
 from lefleet.cli.output import print_json
+from lefleet.cli.printable import printable
 from lefleet.cli.serving import Ping
 from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import PingReport, RemotePolicy, discover, example_observation, ping
@@ -31,6 +33,7 @@ def ping_command(command: Ping) -> int:
     """Be a robot for a moment, with made-up observations."""
     if command.count < 1:
         raise BadInput(f"count: {command.count} is below 1.")
+    warn_on_stderr()
     with connect(command) as transport:
         _require_service(transport, command)
         with RemotePolicy(
@@ -56,16 +59,15 @@ def _require_service(transport: Transport, command: Ping) -> None:
     there = {status.service for status in discover(transport, timeout_s=command.timeout_s)}
     raise LeFleetError(
         f"service: no server answers for {command.service!r}.",
-        f"There is {', '.join(sorted(there))}." if there else "See: lefleet fleet",
+        f"There is {printable(', '.join(sorted(there)))}." if there else "See: lefleet fleet",
     )
 
 
 def _show(report: PingReport, service: str) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
     images = f", images as {report.image_codec}" if report.image_codec else ""
-    console.print(
-        f"{service}: {report.count} answers of {', '.join(report.servers)}{images}", style="bold"
-    )
+    servers = printable(", ".join(report.servers))
+    console.print(f"{service}: {report.count} answers of {servers}{images}", style="bold")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("half below", justify="right")

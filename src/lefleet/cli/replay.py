@@ -10,6 +10,7 @@ import msgspec
 
 from lefleet.cli.loading import load_served
 from lefleet.cli.output import print_json
+from lefleet.cli.printable import printable
 from lefleet.cli.serving import Replay
 from lefleet.errors import BadInput
 from lefleet.server.capture import CapturedModel, read_captures
@@ -40,7 +41,8 @@ def replay_command(command: Replay, overrides: Sequence[str]) -> int:
     others = [one for one in report.requests if one.result not in ("equal", "close")]
     for one in others[:_SHOWN]:
         said = one.reason or f"differs by up to {one.max_difference:.3g}"
-        print(f"{one.name}  {one.client_id} episode {one.episode_id} seq {one.seq_id}: {said}")
+        request = f"{one.client_id} episode {one.episode_id} seq {one.seq_id}"
+        print(f"{one.name}  {printable(f'{request}: {said}')}")
     if len(others) > _SHOWN:
         print(f"... and {len(others) - _SHOWN} more; see --json")
     counts = Counter(one.result for one in report.requests)

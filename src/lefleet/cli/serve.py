@@ -110,7 +110,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         around.metrics.watch(service, around.skipped)
         around.why_not_ready = ""
         for warning in policy.warnings:
-            _LOG.warning("event=warning text=%s", json.dumps(warning, ensure_ascii=False))
+            _LOG.warning("event=warning text=%s", warning)
         said = (policy, manifest, service.status(), around.health)
         if as_json:
             print_json_line({"event": "serving", **served_fields(*said)})

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from lefleet.cli.printable import printable
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest
 from lefleet_client.wire import Contract, Status
@@ -50,7 +51,7 @@ def served_text(policy: ServedPolicy, manifest: Manifest, status: Status, health
         "health": health,
         "captures": manifest.capture.dir if manifest.capture else "",
     }
-    lines = [f"  {name:<11} {value}" for name, value in rows.items() if value]
+    lines = [f"  {name:<11} {printable(value)}" for name, value in rows.items() if value]
     title = f"Service {status.service} on server {status.server}"
     return "\n".join([title, *lines, "Ready. Stop it with Ctrl-C."])
 
