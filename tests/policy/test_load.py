@@ -155,11 +155,8 @@ def test_trust_is_not_enough_where_names_decide_what_a_number_means(tmp_path):
 
 def test_a_policy_that_answers_with_nothing_finite_is_found_at_start(checkpoint_of, tmp_path):
     shutil.copytree(checkpoint_of("act_environment"), tmp_path, dirs_exist_ok=True)
-    weights = load_file(tmp_path / "model.safetensors")
-    save_file(
-        {key: value * float("nan") for key, value in weights.items()},
-        tmp_path / "model.safetensors",
-    )
+    file = tmp_path / "model.safetensors"
+    save_file({key: value * float("nan") for key, value in load_file(file).items()}, file)
     with pytest.raises(BadInput, match="NaN or infinity"):
         load_policy(model(tmp_path))
 

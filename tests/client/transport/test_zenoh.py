@@ -15,6 +15,7 @@ from lefleet_client.transport import (
     OBSERVATION,
     BadSettings,
     CannotOpen,
+    Closed,
     ZenohSettings,
     ZenohTransport,
     ask_one,
@@ -242,3 +243,34 @@ def test_an_address_in_use_is_a_typed_error():
 def test_settings_that_cannot_work_name_the_field(settings, field):
     with pytest.raises(BadSettings, match=f"^{field}: "):
         ZenohTransport.open(msgspec.convert(settings, ZenohSettings))
+
+
+def test_a_publisher_can_be_closed_while_another_thread_publishes(network):
+    """Zenoh itself cannot: it says that the publisher is borrowed, and leaves it declared."""
+    node = network.node()
+    for _ in range(30):
+        publisher = node.publisher("test/busy", OBSERVATION)
+        flood = Flood(publisher)
+        flood.start()
+        assert flood.has_begun.wait(20)
+        bounded(publisher.close)
+        flood.join(20)
+        assert isinstance(flood.raised, Closed)
+
+
+class Flood(threading.Thread):
+    """Publishes until that is no longer possible."""
+
+    def __init__(self, publisher):
+        super().__init__(daemon=True)
+        self._publisher = publisher
+        self.has_begun = threading.Event()
+        self.raised = None
+
+    def run(self):
+        try:
+            while True:
+                self._publisher.put(b"x" * 100_000, b"")
+                self.has_begun.set()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.raised = error

@@ -1,14 +1,17 @@
 """The seam over Zenoh."""
 
 import logging
+import os
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import zenoh
 
 from lefleet_client.transport.callbacks import attempt
 from lefleet_client.transport.ending import ENDING
-from lefleet_client.transport.errors import CannotOpen, Closed
+from lefleet_client.transport.errors import CannotOpen, Closed, Forked
 from lefleet_client.transport.expressions import concrete, expression, is_pattern
 from lefleet_client.transport.gathering import Gathering
 from lefleet_client.transport.seam import (
@@ -32,6 +35,9 @@ _MARGIN_S = 0.5
 
 D = TypeVar("D", bound="_Declared")
 
+_USED_IN: set[int] = set()
+"""Processes that have opened a session: Zenoh's threads do not follow into a forked child."""
+
 
 class _Declared:
     """Undeclares once; `closed` is set first, so that late callbacks know."""
@@ -40,12 +46,14 @@ class _Declared:
         self._entity = entity
         self._closed = closed
         self._lock = threading.Lock()
+        self.on_close: Callable[[_Declared], None] = lambda _: None
 
     def close(self) -> None:
         with self._lock:
             if self._closed.is_set():
                 return
             self._closed.set()
+        self.on_close(self)
         try:
             self._entity.undeclare()
         except zenoh.ZError as error:
@@ -53,32 +61,48 @@ class _Declared:
 
 
 class _Publisher(_Declared):
+    """Zenoh cannot undeclare a publisher while another thread uses it, so one lock guards both."""
+
+    def __init__(self, entity: Any, closed: threading.Event) -> None:
+        super().__init__(entity, closed)
+        self._use = threading.RLock()
+
     def put(self, payload: bytes, attachment: bytes) -> None:
-        if self._closed.is_set():
-            raise Closed("the publisher is closed")
-        try:
-            self._entity.put(payload, attachment=attachment)
-        except zenoh.ZError as error:
-            raise Closed(f"the publisher is closed: {error}") from None
+        with self._use:
+            if self._closed.is_set():
+                raise Closed("the publisher is closed")
+            with _closed_is_told():
+                self._entity.put(payload, attachment=attachment)
+
+    def close(self) -> None:
+        with self._use:
+            super().close()
 
 
 class ZenohTransport:
     """A node of a Zenoh network.
 
-    Threads are Zenoh's: one per subscription, service and watch. One lock guards the list of what
-    is declared; it is never held while Zenoh is called.
+    Threads are Zenoh's: one per subscription, service and watch. One lock guards what is declared;
+    it is never held while Zenoh is called, and a signal handler may close while its thread has it.
     """
 
     def __init__(self, session: zenoh.Session) -> None:
         self._session = session
-        self._lock = threading.Lock()
-        self._declared: list[_Declared] = []
+        self._lock = threading.RLock()
+        self._declared: dict[_Declared, None] = {}
         self._is_closed = False
+        self._pid = os.getpid()
         ENDING.add(self, self.close)
 
     @classmethod
     def open(cls, settings: ZenohSettings) -> "ZenohTransport":
         config = zenoh_config(settings)
+        if _USED_IN - {os.getpid()}:
+            raise Forked(
+                "Zenoh was used before this process was forked, and does not work in it; use the "
+                "spawn start method"
+            )
+        _USED_IN.add(os.getpid())
         try:
             return cls(zenoh.open(config))
         except zenoh.ZError as error:
@@ -91,15 +115,16 @@ class ZenohTransport:
 
     def publisher(self, key: str, qos: Qos) -> Publisher:
         place = concrete(key)
-        entity = self._live().declare_publisher(
-            place,
-            congestion_control=zenoh.CongestionControl.DROP,
-            priority=zenoh.Priority.INTERACTIVE_HIGH if qos.is_urgent else zenoh.Priority.DATA,
-            express=qos.is_urgent,
-            reliability=(
-                zenoh.Reliability.RELIABLE if qos.is_reliable else zenoh.Reliability.BEST_EFFORT
-            ),
-        )
+        with self._live() as session:
+            entity = session.declare_publisher(
+                place,
+                congestion_control=zenoh.CongestionControl.DROP,
+                priority=zenoh.Priority.INTERACTIVE_HIGH if qos.is_urgent else zenoh.Priority.DATA,
+                express=qos.is_urgent,
+                reliability=(
+                    zenoh.Reliability.RELIABLE if qos.is_reliable else zenoh.Reliability.BEST_EFFORT
+                ),
+            )
         return self._keep(_Publisher(entity, threading.Event()))
 
     def subscribe(self, pattern: str, deposit: Deposit) -> Declared:
@@ -112,7 +137,9 @@ class ZenohTransport:
             received = Sample(str(sample.key_expr), sample.payload.to_bytes(), attachment)
             attempt(f"deposit for {pattern}", deposit, received)
 
-        entity = self._live().declare_subscriber(expression(pattern), deliver)
+        place = expression(pattern)
+        with self._live() as session:
+            entity = session.declare_subscriber(place, deliver)
         return self._keep(_Declared(entity, closed))
 
     def serve(self, pattern: str, answer: Answer) -> Declared:
@@ -123,24 +150,30 @@ class ZenohTransport:
                 if not closed.is_set():
                     _reply(query, pattern, answer)
 
-        entity = self._live().declare_queryable(expression(pattern), asked)
+        place = expression(pattern)
+        with self._live() as session:
+            entity = session.declare_queryable(place, asked)
         return self._keep(_Declared(entity, closed))
 
     def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
         gathering = Gathering(parts=1)
-        self._live().get(
-            expression(pattern),
-            _into(gathering),
-            # Ask all of several servers, and hear all: by default one reply hides the others.
-            target=zenoh.QueryTarget.ALL,
-            consolidation=zenoh.ConsolidationMode.NONE,
-            timeout=timeout_s,
-            payload=payload,
-        )
+        place = expression(pattern)
+        with self._live() as session:
+            session.get(
+                place,
+                _into(gathering),
+                # Ask all of several servers, and hear all: by default one reply hides the others.
+                target=zenoh.QueryTarget.ALL,
+                consolidation=zenoh.ConsolidationMode.NONE,
+                timeout=timeout_s,
+                payload=payload,
+            )
         return gathering.wait(timeout_s + _MARGIN_S)
 
     def announce(self, key: str) -> Declared:
-        token = self._live().liveliness().declare_token(concrete(key))
+        place = concrete(key)
+        with self._live() as session:
+            token = session.liveliness().declare_token(place)
         return self._keep(_Declared(token, threading.Event()))
 
     def watch(self, pattern: str, seen: Seen) -> Declared:
@@ -151,20 +184,24 @@ class ZenohTransport:
                 is_alive = sample.kind == zenoh.SampleKind.PUT
                 attempt(f"watch of {pattern}", seen, str(sample.key_expr), is_alive)
 
-        liveliness = self._live().liveliness()
-        entity = liveliness.declare_subscriber(expression(pattern), changed, history=True)
+        place = expression(pattern)
+        with self._live() as session:
+            entity = session.liveliness().declare_subscriber(place, changed, history=True)
         return self._keep(_Declared(entity, closed))
 
     def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
         gathering = Gathering(parts=1)
-        liveliness = self._live().liveliness()
-        liveliness.get(expression(pattern), _into(gathering), timeout=timeout_s)
+        place = expression(pattern)
+        with self._live() as session:
+            session.liveliness().get(place, _into(gathering), timeout=timeout_s)
         return frozenset(reply.key for reply in gathering.wait(timeout_s + _MARGIN_S).replies)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            return
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            declared, self._declared = self._declared, []
+            declared = list(self._declared)
         for entity in reversed(declared):
             entity.close()
         if not was_closed:
@@ -177,20 +214,41 @@ class ZenohTransport:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _live(self) -> zenoh.Session:
+    @contextmanager
+    def _live(self) -> Iterator[zenoh.Session]:
+        if os.getpid() != self._pid:
+            raise Forked(
+                "this transport was opened before a fork; use the spawn start method, and open one "
+                "in the child"
+            )
         if self._is_closed:
             raise Closed("the transport is closed")
-        return self._session
+        with _closed_is_told():
+            yield self._session
 
     def _keep(self, declared: D) -> D:
         with self._lock:
             is_late = self._is_closed
             if not is_late:
-                self._declared.append(declared)
+                declared.on_close = self._forget
+                self._declared[declared] = None
         if is_late:
             declared.close()
             raise Closed("the transport is closed")
         return declared
+
+    def _forget(self, declared: _Declared) -> None:
+        with self._lock:
+            self._declared.pop(declared, None)
+
+
+@contextmanager
+def _closed_is_told() -> Iterator[None]:
+    """Zenoh fails with everything that is already closed on the other side of its border."""
+    try:
+        yield
+    except zenoh.ZError as error:
+        raise Closed(f"the transport is closed: {error}") from None
 
 
 def _reply(query: zenoh.Query, served: str, answer: Answer) -> None:
