@@ -1,5 +1,6 @@
 """Commands as a user types them, in this process."""
 
+import signal
 import sys
 
 import pytest
@@ -21,3 +22,11 @@ def lefleet(monkeypatch, capsys, tmp_path):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def default_hangup():
+    """Whoever runs the tests may have told them to survive their terminal; children inherit it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -11,7 +11,8 @@ from tests.client.transport.test_tls import certificates
 from tests.client.transport.waiting import Log
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.usefixtures("default_hangup")
 def test_nodes_that_connect_to_it_see_each_other(tmp_path, number):
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     settings = ZenohSettings(connect=(endpoint,))

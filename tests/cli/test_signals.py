@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lefleet.cli.signals import StoppedEarly, StopSignals
-from tests.client.transport.waiting import LONG_S
+from tests.client.transport.waiting import LONG_S, bounded
 
 STUCK = """
 import time
@@ -21,23 +21,45 @@ with StopSignals() as signals:
 """
 
 
-def test_before_there_is_anything_to_finish_a_signal_ends_what_is_under_way():
+pytestmark = pytest.mark.usefixtures("default_hangup")
+each = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+
+
+@pytest.fixture
+def handled(number):
+    """A signal that nobody took over must fail a test, and not end all of them."""
+    before = signal.signal(number, lambda *_: None)
+    yield number
+    signal.signal(number, before)
+
+
+@each
+def test_before_there_is_anything_to_finish_a_signal_ends_what_is_under_way(handled):
     with StopSignals(), pytest.raises(StoppedEarly):
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(handled)
 
 
-def test_once_there_is_something_to_finish_a_signal_is_only_noted():
+@each
+def test_once_there_is_something_to_finish_a_signal_is_only_noted(handled):
     with StopSignals() as signals:
         signals.hold()
-        signal.raise_signal(signal.SIGTERM)
-        signals.wait()
+        signal.raise_signal(handled)
+        bounded(signals.wait)
 
 
-def test_handlers_of_before_are_put_back():
-    before = signal.getsignal(signal.SIGTERM)
+@each
+def test_handlers_of_before_are_put_back(handled):
+    before = signal.getsignal(handled)
     with StopSignals():
-        assert signal.getsignal(signal.SIGTERM) != before
-    assert signal.getsignal(signal.SIGTERM) == before
+        assert signal.getsignal(handled) != before
+    assert signal.getsignal(handled) == before
+
+
+def test_what_shall_survive_its_terminal_does():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopSignals():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_the_second_signal_does_not_wait():
@@ -48,3 +70,14 @@ def test_the_second_signal_does_not_wait():
         assert child.stdout.readline() == "asked\n"
         child.send_signal(signal.SIGTERM)
         assert child.wait(LONG_S) == 128 + signal.SIGTERM
+
+
+def test_a_terminal_that_closes_twice_still_only_asks():
+    code = [sys.executable, "-c", STUCK]
+    with subprocess.Popen(code, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "begun\n"
+        child.send_signal(signal.SIGHUP)
+        assert child.stdout.readline() == "asked\n"
+        child.send_signal(signal.SIGHUP)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(LONG_S) == 128 + signal.SIGINT

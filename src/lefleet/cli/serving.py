@@ -15,7 +15,7 @@ ENDPOINT = "tcp/127.0.0.1:7447"
 @dataclass(frozen=True, kw_only=True)
 class Serve(RunOutput):
     """Serve a checkpoint to robots. Further --key=value flags override the manifest, for instance
-    --model.device=cuda. Stops with Ctrl-C or SIGTERM, after the requests under way."""
+    --model.device=cuda. Stops with Ctrl-C, SIGTERM or SIGHUP, after the requests under way."""
 
     run: Annotated[str, Positional, arg(metavar="[RUN]")] = ""
     """A run, for its blessed checkpoint; RUN:CYCLE, or blessed for the newest blessed one. None:
@@ -53,7 +53,8 @@ class Secured(Output):
 
 @dataclass(frozen=True, kw_only=True)
 class Router(Secured):
-    """Connect robots and servers that cannot reach each other. Stops with Ctrl-C or SIGTERM."""
+    """Connect robots and servers that cannot reach each other. Stops with Ctrl-C, SIGTERM or
+    SIGHUP."""
 
     listen: tuple[str, ...] = (ENDPOINT,)
     """Where robots and servers connect to, such as tls/0.0.0.0:7447."""
