@@ -8,7 +8,7 @@ import pytest
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ModelSettings, RtcSettings
 from lefleet.server.capture import Captured, CapturedModel, CaptureRing, read_captures
-from lefleet.server.manifest import load_manifest
+from lefleet.server.manifest import CaptureSettings, load_manifest
 from tests.client.transport.waiting import LONG_S
 
 POLICY = CapturedModel(model=ModelSettings(repo_or_path="a/b"), rtc=RtcSettings())
@@ -25,8 +25,12 @@ REQUEST = Captured(
 )
 
 
+def ring_in(folder, limit: int, max_mb: int = 2000) -> CaptureRing:
+    return CaptureRing(CaptureSettings(dir=str(folder), max=limit, max_mb=max_mb), POLICY)
+
+
 def fill(folder, limit: int, seeds: range) -> None:
-    with CaptureRing(folder, limit, POLICY) as ring:
+    with ring_in(folder, limit) as ring:
         for seed in seeds:
             ring.record(msgspec.structs.replace(REQUEST, seed=seed))
     assert ring.skipped == 0
@@ -37,7 +41,7 @@ def kept(folder) -> list[int]:
 
 
 def test_what_is_captured_is_read_back(tmp_path):
-    with CaptureRing(tmp_path / "new" / "ring", 3, POLICY) as ring:
+    with ring_in(tmp_path / "new" / "ring", 3) as ring:
         ring.record(REQUEST)
     ((name, capture),) = read_captures(tmp_path / "new" / "ring")
     assert (name, capture.policy, capture.request) == ("0000000000", POLICY, REQUEST)
@@ -56,6 +60,35 @@ def test_numbers_go_on_after_a_restart_and_a_smaller_ring_forgets_more(tmp_path)
     assert [name for name, _ in read_captures(tmp_path)] == ["0000000004", "0000000005"]
 
 
+def large(seed: int, size: int) -> Captured:
+    return msgspec.structs.replace(REQUEST, seed=seed, observation=bytes(size))
+
+
+def test_large_requests_leave_room_for_fewer(tmp_path):
+    with ring_in(tmp_path, 100, max_mb=1) as ring:
+        for seed, size in enumerate((300_000, 300_000, 300_000, 50_000, 600_000)):
+            ring.record(large(seed, size))
+    assert ring.skipped == 0
+    assert kept(tmp_path) == [2, 3, 4]
+
+
+def test_what_was_there_before_a_restart_counts(tmp_path):
+    for seed in range(3):
+        with ring_in(tmp_path, 100, max_mb=1) as ring:
+            ring.record(large(seed, 400_000))
+    assert kept(tmp_path) == [1, 2]
+
+
+def test_a_request_that_is_larger_than_the_ring_costs_no_other(tmp_path, caplog):
+    with ring_in(tmp_path, 100, max_mb=1) as ring:
+        ring.record(large(0, 10))
+        ring.record(large(1, 1_000_000))
+        ring.record(large(2, 10))
+    assert ring.skipped == 1
+    assert kept(tmp_path) == [0, 2]
+    assert "capture.max_mb: " in caplog.text
+
+
 def test_what_a_killed_server_left_half_written_is_removed(tmp_path):
     fill(tmp_path, 5, range(2))
     (tmp_path / "0000000002.part").write_bytes(b"half")
@@ -68,23 +101,23 @@ def test_what_a_killed_server_left_half_written_is_removed(tmp_path):
 def test_a_folder_with_something_else_is_left_alone(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(BadInput, match=rf"capture\.dir: .*{name}"):
-        CaptureRing(tmp_path, 3, POLICY)
+        ring_in(tmp_path, 3)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path):
     with (
-        CaptureRing(tmp_path, 3, POLICY),
+        ring_in(tmp_path, 3),
         pytest.raises(BadInput, match="another server captures"),
     ):
-        CaptureRing(tmp_path, 3, POLICY)
-    CaptureRing(tmp_path, 3, POLICY).close()
+        ring_in(tmp_path, 3)
+    ring_in(tmp_path, 3).close()
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"capture\.dir: "):
-        CaptureRing(tmp_path / "file", 3, POLICY)
+        ring_in(tmp_path / "file", 3)
 
 
 def test_a_slow_disk_costs_captures_and_never_the_servers_time(tmp_path, monkeypatch):
@@ -97,7 +130,7 @@ def test_a_slow_disk_costs_captures_and_never_the_servers_time(tmp_path, monkeyp
         write(ring, captured)
 
     monkeypatch.setattr(CaptureRing, "_write", slow)
-    with CaptureRing(tmp_path, 100, POLICY) as ring:
+    with ring_in(tmp_path, 100) as ring:
         ring.record(REQUEST)
         assert started.wait(LONG_S)
         for _ in range(30):
@@ -109,7 +142,7 @@ def test_a_slow_disk_costs_captures_and_never_the_servers_time(tmp_path, monkeyp
 
 def test_a_disk_that_fails_is_counted(tmp_path, monkeypatch, caplog):
     folder = tmp_path / "ring"
-    with CaptureRing(folder, 3, POLICY) as ring:
+    with ring_in(folder, 3) as ring:
         monkeypatch.setattr("pathlib.Path.write_bytes", _no_space)
         ring.record(REQUEST)
         ring.record(REQUEST)
@@ -142,3 +175,17 @@ def test_nothing_secret_of_a_manifest_is_captured(tmp_path):
     assert policy.model.device == "cuda"
     assert policy.trust_order
     assert b"hunter2" not in msgspec.msgpack.encode(policy)
+
+
+def test_folders_are_found_from_wherever_captures_are_replayed(tmp_path, monkeypatch):
+    for name in ("policy", "adapter"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    model = CapturedModel.of(load_manifest(None, ["--model={repo_or_path: policy, peft: adapter}"]))
+    assert model.model.repo_or_path == str(tmp_path / "policy")
+    assert model.model.peft == str(tmp_path / "adapter")
+
+
+def test_a_hub_id_stays_one():
+    model = CapturedModel.of(load_manifest(None, ["--model.repo_or_path=user/policy"])).model
+    assert model == ModelSettings(repo_or_path="user/policy")

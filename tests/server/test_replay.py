@@ -8,6 +8,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
+from lefleet.server.manifest import CaptureSettings
 from lefleet.server.replay import replay
 from lefleet_client import wire
 from tests.policy import tiny
@@ -32,7 +33,7 @@ def ring(folder, policy, tmp_path_factory):
     path = tmp_path_factory.mktemp("captures")
     model = CapturedModel.of(manifest_of(folder))
     with (
-        CaptureRing(path, 10, model) as capture,
+        CaptureRing(CaptureSettings(dir=str(path)), model) as capture,
         Bench(folder, policy, {"capture": capture, "default_task": "reach"}) as bench,
         bench.robot("arm") as robot,
     ):

@@ -78,8 +78,7 @@ def _surround(manifest: Manifest, stack: ExitStack) -> _Surroundings:
         around.observers.append(audit)
         around.skipped["audit"] = lambda: audit.skipped
     if manifest.capture is not None:
-        folder = Path(manifest.capture.dir).expanduser()
-        ring = CaptureRing(folder, manifest.capture.max, CapturedModel.of(manifest))
+        ring = CaptureRing(manifest.capture, CapturedModel.of(manifest))
         stack.callback(ring.close)
         around.ring = ring
         around.skipped["capture"] = lambda: ring.skipped

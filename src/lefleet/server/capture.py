@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict, as_bad_input
 from lefleet.server.background import Background
-from lefleet.server.manifest import Manifest
+from lefleet.server.manifest import CaptureSettings, Manifest
 
 _ROOM = 16
 """Captures that wait to be written; each holds an observation, which may be megabytes."""
@@ -33,8 +33,12 @@ class CapturedModel(Strict, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, manifest: Manifest) -> "CapturedModel":
+        """Folders are kept so that they are found from wherever captures are replayed."""
+        model = manifest.model
         return cls(
-            model=manifest.model,
+            model=msgspec.structs.replace(
+                model, repo_or_path=_absolute(model.repo_or_path), peft=_absolute(model.peft)
+            ),
             contract=manifest.contract,
             trust_order=manifest.trust_order,
             rtc=manifest.rtc,
@@ -66,20 +70,31 @@ class Capture(Strict, frozen=True, kw_only=True):
     request: Captured
 
 
+class _Kept(NamedTuple):
+    number: int
+    size: int
+
+
 class CaptureRing:
-    """Keeps the newest `limit` requests in a folder of its own, over restarts.
+    """Keeps the newest requests in a folder of its own, over restarts.
 
     `record` may be called on any thread and returns at once. The thread `capture` writes, each file
-    under another name first, so that a reader sees whole files only. When it cannot keep up,
-    captures are skipped and counted.
+    under another name first, so that a reader sees whole files only, and deletes the oldest before
+    that, so that the limits hold all the time. When it cannot keep up, captures are skipped and
+    counted.
     """
 
-    def __init__(self, folder: Path, limit: int, policy: CapturedModel) -> None:
-        self._folder = folder
-        self._limit = limit
+    def __init__(self, settings: CaptureSettings, policy: CapturedModel) -> None:
+        self._folder = Path(settings.dir).expanduser()
+        self._limit = settings.max
+        self._limit_bytes = settings.max_mb * 1_000_000
         self._policy = policy
-        self._lock = _claim(folder)
-        self._numbers = deque(number for number, _ in _captures(folder))
+        self._lock = _claim(self._folder)
+        self._kept = deque(
+            _Kept(number, path.stat().st_size) for number, path in _captures(self._folder)
+        )
+        self._bytes = sum(one.size for one in self._kept)
+        self._next = self._kept[-1].number + 1 if self._kept else 0
         self._encoder = msgspec.msgpack.Encoder()
         self._writer = Background("capture", self._write, _ROOM)
 
@@ -102,14 +117,27 @@ class CaptureRing:
         self.close()
 
     def _write(self, captured: Captured) -> None:
-        number = self._numbers[-1] + 1 if self._numbers else 0
-        path = _path(self._folder, number)
+        content = self._encoder.encode(Capture(policy=self._policy, request=captured))
+        if len(content) > self._limit_bytes:
+            raise ValueError(
+                f"capture.max_mb: one request has {len(content)} bytes, which is more than all may "
+                "have together"
+            )
+        self._make_room(len(content))
+        path = _path(self._folder, self._next)
         part = path.with_suffix(_PART)
-        part.write_bytes(self._encoder.encode(Capture(policy=self._policy, request=captured)))
+        part.write_bytes(content)
         part.rename(path)
-        self._numbers.append(number)
-        while len(self._numbers) > self._limit:
-            _path(self._folder, self._numbers.popleft()).unlink(missing_ok=True)
+        self._kept.append(_Kept(self._next, len(content)))
+        self._bytes += len(content)
+        self._next += 1
+
+    def _make_room(self, size: int) -> None:
+        while self._kept and (
+            len(self._kept) >= self._limit or self._bytes + size > self._limit_bytes
+        ):
+            _path(self._folder, self._kept[0].number).unlink(missing_ok=True)
+            self._bytes -= self._kept.popleft().size
 
 
 def read_captures(folder: Path) -> Iterator[tuple[str, Capture]]:
@@ -124,6 +152,12 @@ def read_captures(folder: Path) -> Iterator[tuple[str, Capture]]:
             continue  # The ring of a running server has moved on.
         except msgspec.DecodeError as error:
             raise as_bad_input(error, str(path)) from error
+
+
+def _absolute(place: str) -> str:
+    """A folder from the root; a hub id as it is."""
+    folder = Path(place).expanduser()
+    return str(folder.resolve()) if place and folder.is_dir() else place
 
 
 def _claim(folder: Path) -> int:

@@ -35,10 +35,12 @@ class SchedulerSettings(Strict, frozen=True, kw_only=True):
 
 
 class CaptureSettings(Strict, frozen=True, kw_only=True):
-    """A ring of the last requests on disk."""
+    """A ring of the last requests on disk: `max` of them, or fewer where they are large."""
 
     dir: Annotated[str, Meta(min_length=1)]
     max: Annotated[int, Meta(ge=1)] = 1000
+    max_mb: Annotated[int, Meta(ge=1)] = 2000
+    """Millions of bytes, all together."""
 
 
 class Manifest(Strict, frozen=True, kw_only=True):
