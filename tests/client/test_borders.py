@@ -33,8 +33,8 @@ PUBLIC = {
         encode_tensor
         matching_servers parse_key slug""",
     transport: """ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen Closed Declared
-        MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply Sample Slot
-        Tls Transport TransportError ZenohSettings ZenohTransport ask_one""",
+        Forked MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply
+        Sample Slot Tls Transport TransportError ZenohSettings ZenohTransport ask_one""",
     remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
         Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing
         WrongModel discover example_observation ping""",

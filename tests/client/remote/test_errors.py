@@ -1,5 +1,7 @@
 """Each way in which a server can disappoint a robot, and that the next call starts over."""
 
+import threading
+
 import pytest
 
 from lefleet_client import wire
@@ -42,6 +44,12 @@ def test_the_service_can_be_named_as_in_the_key(world):
     world.server("b", service="fold/shirts")
     assert world.robot("fold shirts").server == "a"
     assert world.robot("fold/shirts", client_id="other").server == "b"
+
+
+def test_an_exact_name_hides_those_that_fold_to_it(world):
+    world.server(service="fold shirts")
+    world.server("b", service="fold-shirts")
+    assert world.robot("fold-shirts").server == "b"
 
 
 def test_without_a_service_the_only_one_is_taken(world):
@@ -166,11 +174,35 @@ def test_another_checkpoint_after_a_restart_is_not_accepted_unasked(world):
     policy.infer(observation())
     old.close()
     new = world.server("b", digest="d2")
-    with pytest.raises(WrongModel, match=r"d2, pinned is d1: .* make a new RemotePolicy"):
+    with (
+        hurried(policy, 0.5),
+        pytest.raises(WrongModel, match=r"d2, pinned is d1: .* make a new RemotePolicy"),
+    ):
         policy.infer(observation())
     assert new.opens == []
     world.server("b2")
     assert policy.infer(observation()).server == "b2"
+
+
+@pytest.mark.parametrize("other", [{"digest": "d2"}, {"model": "lerobot/pi0"}], ids=str)
+def test_beside_another_checkpoint_the_right_one_is_waited_for(world, other):
+    old = world.server()
+    policy = world.robot()
+    old.close()
+    world.server("other", **other)
+    timer = threading.Timer(0.3, lambda: world.server("back"))
+    timer.start()
+    assert policy.infer(observation()).server == "back"
+    timer.join()
+
+
+def test_another_model_after_a_restart_needs_a_new_policy(world):
+    old = world.server()
+    policy = world.robot()
+    old.close()
+    world.server("other", model="lerobot/pi0")
+    with hurried(policy, 0.3), pytest.raises(WrongModel, match="make a new RemotePolicy to accept"):
+        policy.infer(observation())
 
 
 def test_the_server_goes_and_none_comes(world):

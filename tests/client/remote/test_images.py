@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import RemoteError, probe
+from lefleet_client.remote import BadObservation, RemoteError, probe
 from tests.client.remote.scripted import STATE, TOP, answer, observation
 from tests.client.transport.waiting import LONG_S
 
@@ -83,14 +83,32 @@ def test_jpeg_wins_where_raw_does_not_get_through(world):
 
 
 def test_a_single_lost_probe_decides_nothing(world):
-    def lose_first(mail):
-        if len(server.observations) > 1:
+    """The faster codec loses one."""
+
+    def lose_first_raw(mail):
+        if probes_of(server).count("raw") != 1 or mail.body.images[TOP].codec != "raw":
             slow_jpeg(mail)
 
-    server = world.server(act=lose_first)
+    server = world.server(act=lose_first_raw)
     policy = world.robot()
     policy.infer(observation(image=True))
     assert policy.image_codec == "raw"
+
+
+def test_images_too_large_to_be_raw_are_jpegs(world, monkeypatch):
+    monkeypatch.setattr(wire.OBSERVATION, "max_bytes", 2000)
+    world.server()
+    policy = world.robot(jpeg_quality=10)
+    policy.infer(red_and_blue())
+    assert policy.image_codec == "jpeg"
+
+
+def test_probes_leave_half_of_the_time_for_the_observation(world, patience):
+    server = world.server(act=lambda mail: None if mail.body.probe else mail.chunk())
+    policy = world.robot(timeout_s=1.0)
+    probe.LOST_S = 0.6
+    policy.infer(observation(image=True))
+    assert (policy.image_codec, len(probes_of(server))) == ("jpeg", 1)
 
 
 def test_a_server_that_answers_no_probes_gets_jpeg(world):
@@ -159,6 +177,12 @@ def test_resizing_without_opencv_fails_before_anything_moves(world, monkeypatch)
     with pytest.raises(RemoteError, match="resize: OpenCV is needed"):
         world.robot(resize=True)
     assert server.opens == []
+
+
+def test_a_size_without_pixels_is_refused(world):
+    world.server()
+    with pytest.raises(BadObservation, match=rf"^{TOP}: resize to \(0, 5\)"):
+        world.robot(resize={TOP: (0, 5)}).infer(observation(image=True))
 
 
 @pytest.mark.parametrize("quality", [0, 101])

@@ -3,8 +3,6 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -17,11 +15,9 @@ from tests.client.remote.scripted import (
     STATE,
     STEPS,
     TOP,
-    ScriptedServer,
     answer,
     observation,
 )
-from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
 
@@ -189,25 +185,6 @@ def test_a_signal_handler_may_close_in_the_middle_of_a_call(world):
     assert len(server.closes) == 1
 
 
-def test_a_program_that_forgets_to_close_still_ends():
-    network = OverRouter()
-    ScriptedServer(network.node())
-    code = f"""
-from lefleet_client import RemotePolicy
-policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
-print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
-"""
-    child = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=LONG_S * 2,
-        check=False,
-    )
-    network.close()
-    assert (child.stdout, child.returncode) == ("12.0\n", 0), child.stderr
-
-
 def test_no_endpoint_is_refused():
     with pytest.raises(ValueError, match=r"^connect: "):
         RemotePolicy([], "fold")
@@ -219,6 +196,8 @@ def test_no_endpoint_is_refused():
         np.zeros((24, 32, 3), np.float32),
         np.zeros((3, 24, 32), np.uint8),
         np.zeros((24, 32), np.uint8),
+        np.zeros((0, 4, 3), np.uint8),
+        [[1, 2], [3]],
         np.zeros((), np.float32),
         np.zeros(0, np.float32),
         np.array(["a"]),
@@ -234,13 +213,46 @@ def test_what_cannot_be_sent_is_refused_with_its_key(world, value):
 
 
 @pytest.mark.parametrize(
-    "options", [{"noise_seed": -1}, {"inference_delay_steps": -1}, {"noise_seed": 2**64}], ids=str
+    "options",
+    [
+        {"noise_seed": -1},
+        {"noise_seed": 2**64},
+        {"noise_seed": 1.5},
+        {"inference_delay_steps": -1},
+        {"inference_delay_steps": "2"},
+        {"prefix_model": np.float32(3)},
+        {"prefix_robot": [[1, 2], [3]]},
+        {"history": observation()},
+    ],
+    ids=str,
 )
-def test_numbers_out_of_range_are_refused_before_they_travel(world, options):
+def test_what_else_cannot_be_sent_is_refused_with_its_name(world, options):
     server = world.server()
-    with pytest.raises(BadObservation):
+    (name,) = options
+    with pytest.raises(BadObservation, match=f"^{name}"):
         world.robot().infer(observation(), **options)
     assert server.observations == []
+
+
+def test_an_observation_that_is_no_mapping_is_refused(world):
+    world.server()
+    with pytest.raises(BadObservation, match=r"^observation: arrays by policy feature key"):
+        world.robot().infer([1, 2])
+
+
+def test_whole_numbers_of_numpy_are_numbers(world):
+    server = world.server()
+    world.robot().infer(observation(), noise_seed=np.uint64(7), inference_delay_steps=np.int64(3))
+    body = server.observations[0].body
+    assert (body.noise_seed, body.inference_delay_steps) == (7, 3)
+
+
+def test_a_transport_that_was_closed_is_an_error_of_the_policy(world):
+    world.server()
+    policy = world.robot()
+    policy._connection.link._transport.close()
+    with pytest.raises(RemoteError, match="closed; make a new RemotePolicy"):
+        policy.infer(observation())
 
 
 @pytest.mark.parametrize(

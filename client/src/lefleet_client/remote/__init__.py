@@ -9,6 +9,7 @@
     link        one session on one server
     opening     finds a server and opens a session
     connection  the session in use, and the next one
+    door        who may call, and how a call is ended
     exchange    one call: send, wait, send again
     probe       which image codec is faster
     chunk       what comes back

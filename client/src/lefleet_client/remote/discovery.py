@@ -1,6 +1,7 @@
 """Which servers are there: one question that all of them answer."""
 
 import logging
+from collections.abc import Iterable
 
 from lefleet_client.transport import Transport
 from lefleet_client.wire import STATUS, BadBody, Status, matching_servers, slug
@@ -17,7 +18,8 @@ def discover(
 ) -> tuple[Status, ...]:
     """Every server that answers in time, replicas beside each other; an empty name means any.
 
-    A name may be given in full or as the segment of the key that it folds to.
+    A name may be given in full or as the segment of the key that it folds to; where a server has
+    exactly this name, the others are not meant.
     """
     keys = matching_servers(model, revision, service)
     found = []
@@ -27,15 +29,16 @@ def discover(
         except BadBody as error:
             _LOG.warning("%s: the status cannot be read: %s", reply.key, error)
             continue
-        if (
-            is_named(status.service, service)
-            and is_named(status.model, model)
-            and is_named(status.revision, revision)
-        ):
-            found.append(status)
-    return tuple(sorted(found, key=lambda one: (one.service, one.model, one.revision, one.server)))
+        found.append(status)
+    meant = named(found, service=service, model=model, revision=revision)
+    return tuple(sorted(meant, key=lambda one: (one.service, one.model, one.revision, one.server)))
 
 
-def is_named(full: str, given: str) -> bool:
-    """Whether a server of this name is meant."""
-    return given in {"", full, slug(full, "name")}
+def named(found: Iterable[Status], **names: str) -> list[Status]:
+    """Those that are meant by names such as `service`."""
+    meant = list(found)
+    for field, given in names.items():
+        if given:
+            exact = [one for one in meant if getattr(one, field) == given]
+            meant = exact or [one for one in meant if slug(getattr(one, field), field) == given]
+    return meant

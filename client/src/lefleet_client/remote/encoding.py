@@ -1,8 +1,9 @@
 """A robot's arrays as the body of an observation."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,35 +65,61 @@ class Request:
         return body
 
     def encode_probe(self, quality: int) -> bytes:
-        return OBSERVATION.encode(Observation(images=self.frame.encoded(quality), probe=True))
+        try:
+            return OBSERVATION.encode(Observation(images=self.frame.encoded(quality), probe=True))
+        except WireError as error:
+            raise BadObservation(f"the images cannot be sent: {error}") from None
 
 
-def split(observation: ArrayFrame, sizes: Sizes) -> SplitFrame:
+def split(observation: ArrayFrame, sizes: Sizes, name: str = "observation") -> SplitFrame:
     """Vectors and images told apart; images get the size that `sizes` has for their key."""
+    if not isinstance(observation, Mapping):
+        raise BadObservation(
+            f"{name}: arrays by policy feature key are needed, not {type(observation).__name__}"
+        )
     vectors: dict[str, Tensor] = {}
     images: dict[str, NDArray[np.uint8]] = {}
     for key, value in observation.items():
-        array = np.asarray(value)
+        array = _array(key, value)
         if array.ndim == 3:
-            images[key] = resized(_image(key, array), sizes.get(key))
+            images[key] = resized(key, _image(key, array), sizes.get(key))
         else:
             vectors[key] = _floats(key, array, 1)
     return SplitFrame(vectors, images)
 
 
 def split_all(observations: Sequence[ArrayFrame], sizes: Sizes) -> tuple[SplitFrame, ...]:
-    return tuple(split(one, sizes) for one in observations)
+    return tuple(split(one, sizes, f"history[{index}]") for index, one in enumerate(observations))
+
+
+def whole(name: str, value: SupportsIndex, bits: int) -> int:
+    """A number that counts, of Python's or numpy's kind."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise BadObservation(
+            f"{name}: a whole number is needed, not {type(value).__name__}"
+        ) from None
+    if not 0 <= number < 2**bits:
+        raise BadObservation(f"{name}: {number} is not 0 to 2**{bits} - 1")
+    return number
 
 
 def prefix(name: str, value: NDArray[Any] | None) -> Tensor | None:
     """What is left of a chunk; None and no rows mean the same."""
-    if value is None or len(value) == 0:
-        return None
-    return _floats(name, np.asarray(value), 2)
+    array = _array(name, () if value is None else value)
+    return _floats(name, array, 2) if array.size else None
+
+
+def _array(key: str, value: object) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise BadObservation(f"{key}: {error}") from None
 
 
 def _image(key: str, array: NDArray[Any]) -> NDArray[np.uint8]:
-    if array.dtype != np.uint8 or array.shape[2] != 3:
+    if array.dtype != np.uint8 or array.shape[2] != 3 or not array.size:
         raise BadObservation(
             f"{key}: an image is uint8 RGB of height x width x 3, not {array.dtype} {array.shape}"
         )

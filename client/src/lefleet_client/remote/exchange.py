@@ -14,40 +14,40 @@ _PRESENCE_S = 0.5
 class Exchange:
     """What one call has sent, over all links that it used.
 
-    Observations travel best effort, so one that stays unanswered for `resend_s` is sent again;
-    each time the wait doubles, so that a slow policy is not buried under repetitions.
+    Observations travel best effort, so one that stays unanswered for `resend_s` is sent again,
+    under the same number: a server that has it already computes nothing twice. Each time the wait
+    doubles.
     """
 
-    def __init__(self, episode_id: int, deadline_s: float, resend_s: float) -> None:
+    def __init__(self, seq_id: int, episode_id: int, deadline_s: float, resend_s: float) -> None:
+        self._seq_id = seq_id
         self._episode_id = episode_id
-        self.deadline_s = deadline_s
         self._resend_s = resend_s
-        self._sent_ns: dict[int, int] = {}
+        self._began_ns = 0
+        self.deadline_s = deadline_s
+        self.sent = 0
+        """How often the observation was sent."""
+        self.round_trip_ms = 0.0
+        """From the first sending to the answer, whatever it says; 0 before there is one."""
 
     @property
     def left_s(self) -> float:
         return self.deadline_s - time.monotonic()
 
-    @property
-    def sent(self) -> int:
-        """How often the observation was sent."""
-        return len(self._sent_ns)
-
-    def round_trip_ms(self, answer: Arrived) -> float:
-        return (answer.at_ns - self._sent_ns[answer.chunk.seq_id]) / 1e6
-
     def ask(self, link: Link, body: bytes) -> Arrived | None:
         """The chunk; None when time is up, or another server has to be found."""
         while self.left_s > 0:
-            seq_id, now_ns = link.send(body, self._episode_id)
-            self._sent_ns[seq_id] = now_ns
+            self._began_ns = self._began_ns or time.monotonic_ns()
+            link.send(body, self._seq_id, self._episode_id, self._began_ns)
+            self.sent += 1
             answer = self._wait(link, time.monotonic() + self._resend_s)
             if answer is not None:
                 return answer
-            if not link.is_usable or self.left_s <= 0:
+            left_s = self.left_s
+            if not link.is_usable or left_s <= 0:
                 return None
             # A server can vanish unseen while the link to it is down.
-            link.is_gone = not link.is_present(min(_PRESENCE_S, self.left_s))
+            link.is_gone = not link.is_present(min(_PRESENCE_S, left_s))
             if link.is_gone:
                 return None
             self._resend_s *= 2
@@ -60,8 +60,10 @@ class Exchange:
             seems_dead = link.is_gone and not link.is_draining
             got = link.receive(min(left_s, _GRACE_S) if seems_dead else left_s)
             if isinstance(got, Arrived) and self._is_mine(got):
+                self.round_trip_ms = (got.at_ns - self._began_ns) / 1e6
                 return got
-            if isinstance(got, RequestFailed) and got.seq_id in self._sent_ns:
+            if isinstance(got, RequestFailed) and got.seq_id == self._seq_id:
+                self.round_trip_ms = (time.monotonic_ns() - self._began_ns) / 1e6
                 raise RequestRejected(
                     got.reason,
                     f"server {link.server} could not answer the observation: {got.reason}",
@@ -72,4 +74,4 @@ class Exchange:
 
     def _is_mine(self, answer: Arrived) -> bool:
         chunk = answer.chunk
-        return chunk.seq_id in self._sent_ns and chunk.episode_id == self._episode_id
+        return chunk.seq_id == self._seq_id and chunk.episode_id == self._episode_id

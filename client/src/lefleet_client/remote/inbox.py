@@ -1,7 +1,7 @@
 """What a transport's threads leave for the one who waits for an answer."""
 
-import threading
-from collections import deque
+import queue
+from contextlib import suppress
 from typing import NamedTuple
 
 from lefleet_client.wire import Header
@@ -25,31 +25,29 @@ class Presence(NamedTuple):
 
 
 class Inbox:
-    """Callbacks put, the caller takes, oldest first; one condition guards all."""
+    """Callbacks put, the caller takes, oldest first.
+
+    The queue is of the one kind that a signal handler may put into, whatever it interrupts.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._items: deque[Letter | Presence] = deque(maxlen=_LONGEST)
-        self._is_closed = False
+        self._items: queue.SimpleQueue[Letter | Presence | None] = queue.SimpleQueue()
 
     def put(self, item: Letter | Presence) -> None:
-        with self._changed:
-            self._items.append(item)
-            self._changed.notify()
+        with suppress(queue.Empty):
+            while self._items.qsize() >= _LONGEST:
+                self._items.get_nowait()
+        self._items.put(item)
 
     def take(self, timeout_s: float) -> Letter | Presence | None:
-        """None when nothing came in time, or the inbox is closed and empty."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._items or self._is_closed, timeout_s)
-            return self._items.popleft() if self._items else None
+        """None when nothing came in time, or the one who waits was woken."""
+        with suppress(queue.Empty):
+            return self._items.get(timeout=max(0.0, timeout_s))
+        return None
 
     @property
     def is_empty(self) -> bool:
-        with self._changed:
-            return not self._items
+        return self._items.empty()
 
-    def close(self) -> None:
-        """Nobody waits any longer."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
+    def wake(self) -> None:
+        self._items.put(None)

@@ -1,6 +1,5 @@
 """One session on one server: what is declared for it, what goes out and what comes in."""
 
-import itertools
 import logging
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from lefleet_client.wire import (
     EVENT,
     RESET,
     RESET_REPLY,
+    SCHEMA_VERSION,
     SESSION_REPLY,
     SESSION_REQUEST,
     ActionChunk,
@@ -66,17 +66,16 @@ class Link:
         transport: Transport,
         status: Status,
         opening: SessionOpen,
-        seqs: "itertools.count[int]",
     ) -> None:
         names = ServiceKeys(status.model, status.revision, status.service)
         self._transport = transport
         self._opening = opening
-        self._seqs = seqs
         self._server_keys = names.server(status.server)
         self._keys = self._server_keys.client(opening.client_id)
         self._headers = HeaderReader()
         self._inbox = Inbox()
         self._session_id = ""
+        self._schema_version = SCHEMA_VERSION
         self._is_woken = False
         self.server = status.server
         self.service = status.service
@@ -104,6 +103,7 @@ class Link:
         reply = SESSION_REPLY.decode(answer)
         if isinstance(reply, SessionAck):
             self._session_id = reply.session_id
+            self._schema_version = reply.schema_version
         return reply
 
     @property
@@ -123,14 +123,17 @@ class Link:
             return "is about to stop"
         return "went away" if self.is_gone else "seems to be alive"
 
-    def send(self, body: bytes, episode_id: int) -> tuple[int, int]:
-        """Publish an observation; its number, and when it left."""
-        seq_id, now_ns = next(self._seqs), time.monotonic_ns()
+    def send(self, body: bytes, seq_id: int, episode_id: int, client_mono_ns: int) -> None:
+        """Publish an observation, in the version that the server agreed to."""
         header = Header(
-            MessageType.OBSERVATION, seq_id, episode_id, now_ns, self._opening.session_epoch
+            MessageType.OBSERVATION,
+            seq_id=seq_id,
+            episode_id=episode_id,
+            client_mono_ns=client_mono_ns,
+            session_epoch=self._opening.session_epoch,
+            schema_version=self._schema_version,
         )
         self._publisher.put(body, header.pack())
-        return seq_id, now_ns
 
     def receive(self, timeout_s: float) -> Arrived | RequestFailed | Probed | None:
         """What the server answered. None: nothing in time, or there is news of the server."""
@@ -175,9 +178,9 @@ class Link:
         return isinstance(reply, SessionClosed) or reply.episode_id == episode_id
 
     def wake(self) -> None:
-        """Let a waiting caller go; any thread may call."""
+        """Let a waiting caller go; any thread may call, and a signal handler."""
         self._is_woken = True
-        self._inbox.close()
+        self._inbox.wake()
 
     def close(self, *, say_goodbye: bool) -> None:
         """Take everything back; with a goodbye the server's place is free at once."""

@@ -1,13 +1,12 @@
 """Finds a server and opens a session on it, or says why that cannot be."""
 
 import hashlib
-import itertools
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from lefleet_client.remote.discovery import discover, is_named
+from lefleet_client.remote.discovery import discover, named
 from lefleet_client.remote.errors import (
     NoServer,
     Refused,
@@ -20,6 +19,8 @@ from lefleet_client.remote.features import RobotFeatures
 from lefleet_client.remote.link import Link
 from lefleet_client.transport import AnswerFailed, NoAnswer, Transport
 from lefleet_client.wire import (
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
     BadBody,
     SessionAck,
     SessionOpen,
@@ -50,7 +51,7 @@ class Wanted:
 
 
 class Opener:
-    """Opens sessions one after the other, each with the next epoch.
+    """Opens sessions one after the other, each with the next epoch, until `is_ending`.
 
     The first session's names and checkpoint bind all later ones: a robot that moves must not come
     under another policy unasked.
@@ -63,35 +64,38 @@ class Opener:
         *,
         places: str,
         ask_timeout_s: float,
-        pause: Callable[[float], None],
     ) -> None:
         self._transport = transport
         self._wanted = wanted
         self._places = places
         self._ask_timeout_s = ask_timeout_s
-        self._pause = pause
         self._epoch = random.randrange(_EPOCHS)
-        self._seqs = itertools.count()
         self._is_first = True
+        self.is_ending = False
+
+    def require_open(self) -> None:
+        if self.is_ending:
+            raise RemoteError("this RemotePolicy is closed; make a new one")
 
     def open(self, deadline_s: float) -> tuple[Link, SessionAck]:
         """A session on the least loaded server that takes the robot, if one does in time."""
         while True:
+            self.require_open()
             outcome = self._ask_all(deadline_s)
             if isinstance(outcome, tuple):
                 self._bind(*outcome)
                 return outcome
             # On a first try an answer is worth more than patience. Later the robot is in the
             # middle of something, and a server may be about to come back.
-            is_answer = isinstance(outcome, Refused | ServerDraining)
+            is_answer = isinstance(outcome, Refused | ServerDraining | SeveralServices | WrongModel)
             is_late = time.monotonic() + _ASK_AGAIN_S >= deadline_s
             if is_late or (self._is_first and is_answer):
-                raise outcome if is_answer else self._explained(outcome)
-            self._pause(_ASK_AGAIN_S)
+                raise outcome if is_answer else self._explained(outcome, deadline_s)
+            time.sleep(_ASK_AGAIN_S)
 
     def _ask_all(self, deadline_s: float) -> tuple[Link, SessionAck] | RemoteError:
         """Ask each candidate in turn; at the end, why the last of them was of no use."""
-        left_s = max(0.05, deadline_s - time.monotonic())
+        left_s = _left_s(deadline_s)
         found = discover(
             self._transport,
             service=self._wanted.service,
@@ -100,6 +104,8 @@ class Opener:
         if not found:
             return NoServer(f"no server answers for {self._sought} at {self._places}")
         candidates = self._candidates(found)
+        if isinstance(candidates, RemoteError):
+            return candidates
         if not candidates:
             names = ", ".join(one.server for one in found)
             return ServerDraining(
@@ -108,7 +114,7 @@ class Opener:
             )
         trouble: RemoteError = NoServer(f"no answer from {candidates[0].server}")
         for status in candidates:
-            left_s = max(0.05, deadline_s - time.monotonic())
+            left_s = _left_s(deadline_s)
             is_last = status is candidates[-1]
             outcome = self._ask(status, left_s if is_last else min(left_s, self._ask_timeout_s))
             if isinstance(outcome, tuple):
@@ -116,27 +122,24 @@ class Opener:
             trouble = outcome
         return trouble
 
-    def _candidates(self, found: tuple[Status, ...]) -> list[Status]:
+    def _candidates(self, found: tuple[Status, ...]) -> list[Status] | RemoteError:
         """Those that fit and stay, least loaded first; robots spread over equal ones."""
         wanted = self._wanted
-        fitting = [
-            one
-            for one in found
-            if is_named(one.model, wanted.model) and is_named(one.revision, wanted.revision)
-        ]
+        fitting = named(found, model=wanted.model, revision=wanted.revision)
         if not fitting:
-            raise WrongModel(
-                f"{self._sought} is wanted, but {_kinds(found)} is served; ask for that, or start "
+            accept = "ask for that" if self._is_first else "make a new RemotePolicy to accept it"
+            return WrongModel(
+                f"{self._sought} is wanted, but {_kinds(found)} is served; {accept}, or start "
                 "a server with the model that is wanted"
             )
         if len({_kind(one) for one in fitting}) > 1:
-            raise SeveralServices(
+            return SeveralServices(
                 f"several services fit: {_kinds(fitting)}; say which one with service, model or "
                 "revision"
             )
         pinned = [one for one in fitting if wanted.pin_digest in ("", one.digest)]
         if not pinned:
-            raise self._other_checkpoint(fitting[0].server, fitting[0].digest)
+            return self._other_checkpoint(fitting[0].server, fitting[0].digest)
         staying = [one for one in pinned if not one.draining]
         return sorted(staying, key=lambda one: (round(one.load, 1), self._lot(one)))
 
@@ -146,7 +149,7 @@ class Opener:
 
     def _ask(self, status: Status, timeout_s: float) -> tuple[Link, SessionAck] | RemoteError:
         self._epoch = (self._epoch + 1) % _EPOCHS
-        link = Link(self._transport, status, self._opening(status), self._seqs)
+        link = Link(self._transport, status, self._opening(status))
         try:
             reply = link.open(timeout_s)
         except (AnswerFailed, NoAnswer, BadBody) as error:
@@ -156,11 +159,37 @@ class Opener:
             link.close(say_goodbye=False)
             raise
         if isinstance(reply, SessionAck):
-            return link, reply
+            trouble = self._fault(status, reply)
+            if trouble is None:
+                return link, reply
+            link.close(say_goodbye=True)
+            return trouble
         link.close(say_goodbye=False)
         if not isinstance(reply, SessionRejected):
             return NoServer(f"server {status.server} answered {type(reply).__name__}, no session")
         return self._refusal(status, reply)
+
+    def _fault(self, status: Status, ack: SessionAck) -> RemoteError | None:
+        """What the server acknowledged that was not asked for."""
+        if self._wanted.pin_digest not in ("", ack.digest):
+            return self._other_checkpoint(status.server, ack.digest)
+        asked = {
+            "model": (status.model, ack.model),
+            "revision": (status.revision, ack.revision),
+            "session_epoch": (self._epoch, ack.session_epoch),
+        }
+        for name, (there, acknowledged) in asked.items():
+            if acknowledged != there:
+                return NoServer(
+                    f"server {status.server} is faulty: {name} {there!r} was asked for, "
+                    f"{acknowledged!r} acknowledged"
+                )
+        if not OLDEST_VERSION <= ack.schema_version <= SCHEMA_VERSION:
+            return NoServer(
+                f"server {status.server} is faulty: schema version {ack.schema_version} was not "
+                f"offered; {OLDEST_VERSION} to {SCHEMA_VERSION} were"
+            )
+        return None
 
     def _refusal(self, status: Status, rejected: SessionRejected) -> RemoteError:
         """What to try next; raises where no other replica would decide otherwise."""
@@ -171,7 +200,7 @@ class Opener:
         if rejected.check == "capacity":
             return refused
         if rejected.check == "digest":
-            raise self._other_checkpoint(status.server, status.digest)
+            return self._other_checkpoint(status.server, status.digest)
         raise refused
 
     def _opening(self, status: Status) -> SessionOpen:
@@ -221,13 +250,18 @@ class Opener:
         names = {"service": wanted.service, "model": wanted.model, "revision": wanted.revision}
         return " ".join(f"{key} {name!r}" for key, name in names.items() if name) or "any service"
 
-    def _explained(self, trouble: RemoteError) -> RemoteError:
+    def _explained(self, trouble: RemoteError, deadline_s: float) -> RemoteError:
         """The same with what else is there, which is most often a misspelt name."""
-        others = discover(self._transport, timeout_s=_LOOK_AROUND_S)
+        others = discover(self._transport, timeout_s=min(_left_s(deadline_s), _LOOK_AROUND_S))
         there = f"there is {_kinds(others)}" if others else "nobody else answers either"
         return NoServer(
             f"{trouble}; {there}. Is the server running, and are address and service right?"
         )
+
+
+def _left_s(deadline_s: float) -> float:
+    """Also at the very end there is time to hear those who answer at once."""
+    return max(0.05, deadline_s - time.monotonic())
 
 
 def _kind(status: Status) -> tuple[str, str, str]:

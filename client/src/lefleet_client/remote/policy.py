@@ -1,28 +1,30 @@
 """A policy that runs elsewhere: observations in, chunks out."""
 
+import itertools
 import logging
 import os
 import secrets
 import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsIndex
 
 from numpy.typing import NDArray
 
 from lefleet_client.remote.chunk import RemoteChunk
 from lefleet_client.remote.connection import Connection, open_node
-from lefleet_client.remote.encoding import ArrayFrame, Request, prefix, split, split_all
+from lefleet_client.remote.door import Door
+from lefleet_client.remote.encoding import ArrayFrame, Request, prefix, split, split_all, whole
 from lefleet_client.remote.errors import RemoteError, TimedOut
 from lefleet_client.remote.exchange import Exchange
 from lefleet_client.remote.features import RobotFeatures
-from lefleet_client.remote.link import Link
+from lefleet_client.remote.link import Arrived, Link
 from lefleet_client.remote.opening import Opener, Wanted
 from lefleet_client.remote.probe import choose_codec
 from lefleet_client.remote.resize import Sizes, require_resizing
-from lefleet_client.transport import Tls, Transport
+from lefleet_client.transport import Tls, Transport, TransportError
+from lefleet_client.transport.ending import ENDING
 from lefleet_client.wire import SessionAck
 from lefleet_client.wire.session import CodecChoice
 
@@ -30,7 +32,6 @@ _LOG = logging.getLogger(__name__)
 
 _SHORTEST_RESEND_S = 0.5
 _FIRST_RESEND_S = 1.0
-_WAKE_S = 0.02
 
 
 class RemotePolicy:
@@ -45,8 +46,11 @@ class RemotePolicy:
 
     `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
 
+    A call takes `timeout_s` at most; making one takes `connect_timeout_s` more, for the network.
+
     One caller at a time: a second thread gets an error at once. `close` may be called from any
-    thread, and from a signal handler. Callbacks of the transport only fill an inbox.
+    thread, and from a signal handler. Callbacks of the transport only fill an inbox. One that is
+    forgotten, or still open when the program ends, is closed by a thread of `transport.ending`.
     """
 
     def __init__(
@@ -84,16 +88,14 @@ class RemotePolicy:
         self._image_codec: CodecChoice = image_codec
         self._jpeg_quality = jpeg_quality
         self._resize = resize
-        self._busy = threading.Lock()
-        self._caller = 0
-        self._closed = threading.Event()
+        self._seqs = itertools.count()
         self._episode_id = 0
         self._is_episode_fresh = True
         self._resend_s = _FIRST_RESEND_S
-        self._owned: list[Transport] = []
+        owned: tuple[Transport, ...] = ()
         if transport is None:
             transport = open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
-            self._owned.append(transport)
+            owned = (transport,)
         wanted = Wanted(
             service=service,
             model=model,
@@ -107,17 +109,18 @@ class RemotePolicy:
             tags=dict(tags or {}),
         )
         opener = Opener(
-            transport,
-            wanted,
-            places=", ".join(endpoints),
-            ask_timeout_s=connect_timeout_s,
-            pause=self._pause,
+            transport, wanted, places=", ".join(endpoints), ask_timeout_s=connect_timeout_s
         )
         try:
-            self._connection = Connection(opener, time.monotonic() + timeout_s)
-        except BaseException:
-            self._close_transport()
+            self._connection = Connection(opener, time.monotonic() + timeout_s, owned)
+        except BaseException as error:
+            for one in owned:
+                one.close()
+            if isinstance(error, TransportError):
+                raise RemoteError(str(error)) from None
             raise
+        self._door = Door(self._connection)
+        weakref.finalize(self, ENDING.soon, self._door.close).atexit = False
 
     @property
     def ack(self) -> SessionAck:
@@ -142,15 +145,15 @@ class RemotePolicy:
         history: Sequence[ArrayFrame] = (),
         prefix_model: NDArray[Any] | None = None,
         prefix_robot: NDArray[Any] | None = None,
-        inference_delay_steps: int = 0,
-        noise_seed: int | None = None,
+        inference_delay_steps: SupportsIndex = 0,
+        noise_seed: SupportsIndex | None = None,
     ) -> RemoteChunk:
         """The chunk for this observation, by policy feature key: vectors, and uint8 RGB images.
 
         `history` holds earlier observations at control spacing, oldest first. Prefixes are what is
         left of the last chunk, as the policy made it and as the robot executes it.
         """
-        with self._one_caller():
+        with self._door.caller():
             deadline_s = time.monotonic() + self._timeout_s
             sizes = self._sizes()
             request = Request(
@@ -158,23 +161,28 @@ class RemotePolicy:
                 history=split_all(history, sizes),
                 rest={
                     "task": self._task if task is None else task,
-                    "inference_delay_steps": inference_delay_steps,
+                    "inference_delay_steps": whole(
+                        "inference_delay_steps", inference_delay_steps, bits=63
+                    ),
                     "prefix_model": prefix("prefix_model", prefix_model),
                     "prefix_robot": prefix("prefix_robot", prefix_robot),
                     "episode_start": self._is_episode_fresh,
-                    "noise_seed": noise_seed,
+                    "noise_seed": (
+                        None if noise_seed is None else whole("noise_seed", noise_seed, bits=64)
+                    ),
                 },
             )
-            return self._ask(request, Exchange(self._episode_id, deadline_s, self._resend_s))
+            return self._ask(request, deadline_s)
 
     def reset(self) -> None:
         """Begin a new episode: nothing of the last one may influence what comes."""
-        with self._one_caller():
+        with self._door.caller():
             self._episode_id = (self._episode_id + 1) % 2**32
             self._is_episode_fresh = True
             link = self._connection.link
             link.catch_up()
-            if link.is_usable and not link.reset(self._episode_id, self._connect_timeout_s):
+            timeout_s = min(self._timeout_s, self._connect_timeout_s)
+            if link.is_usable and not link.reset(self._episode_id, timeout_s):
                 _LOG.warning(
                     "server %s did not acknowledge episode %d; the next observation announces it",
                     link.server,
@@ -183,16 +191,7 @@ class RemotePolicy:
 
     def close(self) -> None:
         """Give the place on the server back; a call that is under way ends with an error."""
-        self._closed.set()
-        while not self._busy.acquire(timeout=_WAKE_S):
-            self._connection.link.wake()
-            if self._caller == threading.get_ident():
-                # A signal handler in the middle of a call: the call itself closes when it ends.
-                return
-        try:
-            self._tear_down()
-        finally:
-            self._busy.release()
+        self._door.close()
 
     def __enter__(self) -> "RemotePolicy":
         return self
@@ -200,44 +199,80 @@ class RemotePolicy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, request: Request, exchange: Exchange) -> RemoteChunk:
-        while exchange.left_s > 0:
-            link = self._connection.usable(exchange.deadline_s)
-            quality = self._quality(link, request)
+    def _ask(self, request: Request, deadline_s: float) -> RemoteChunk:
+        exchange: Exchange | None = None
+        while time.monotonic() < deadline_s:
+            link = self._connection.usable(deadline_s)
+            quality = self._quality(link, request, deadline_s)
             if quality is None:
                 continue
             began_s = time.monotonic()
             body = request.encode(quality)
             encode_ms = (time.monotonic() - began_s) * 1000
-            answer = exchange.ask(link, body)
-            self._require_open()
+            # Its number is above those of the probes: a server prefers what is newer.
+            exchange = exchange or Exchange(
+                next(self._seqs), self._episode_id, deadline_s, self._resend_s
+            )
+            answer = self._answer(exchange, link, body)
             if answer is not None:
                 self._is_episode_fresh = False
-                round_trip_ms = exchange.round_trip_ms(answer)
-                self._resend_s = max(_SHORTEST_RESEND_S, 3 * round_trip_ms / 1000)
                 return RemoteChunk.of(
                     answer.chunk,
                     encode_ms=encode_ms,
-                    round_trip_ms=round_trip_ms,
+                    round_trip_ms=exchange.round_trip_ms,
                     server=link.server,
                     digest=self._connection.ack.digest,
                 )
+        raise self._timed_out(exchange.sent if exchange else 0)
+
+    def _answer(self, exchange: Exchange, link: Link, body: bytes) -> Arrived | None:
+        try:
+            answer = exchange.ask(link, body)
+        finally:
+            if exchange.round_trip_ms:
+                self._resend_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
+        self._connection.require_open()
+        if answer is not None:
+            columns = answer.chunk.chunk_robot.shape[1]
+            names = self._connection.ack.contract.action_names
+            if columns != len(names):
+                raise RemoteError(
+                    f"server {link.server} is faulty: its chunk has {columns} columns, and its "
+                    f"contract {len(names)}: {', '.join(names)}"
+                )
+        return answer
+
+    def _timed_out(self, sent: int) -> TimedOut:
         link = self._connection.link
-        raise TimedOut(
-            f"no chunk from server {link.server} within {self._timeout_s:g} s; the observation was "
-            f"sent {exchange.sent} times and the server {link.state}. Is it overloaded, or the "
-            "network too slow for these images? A longer timeout_s may help"
+        where = f"no chunk from server {link.server} within {self._timeout_s:g} s"
+        if not sent:
+            return TimedOut(
+                f"{where}: opening a session, choosing the image codec and encoding took the time, "
+                "and nothing was sent; raise timeout_s, or set image_codec to jpeg"
+            )
+        return TimedOut(
+            f"{where}; the observation was sent {sent} times and the server {link.state}. Is it "
+            "overloaded, or the network too slow for these images? A longer timeout_s may help"
         )
 
-    def _quality(self, link: Link, request: Request) -> int | None:
+    def _quality(self, link: Link, request: Request, deadline_s: float) -> int | None:
         """How images are encoded for this link: 0 is raw. None when the link was lost."""
         if not request.frame.images:
             return 0
         if link.codec is None:
             ours, theirs = self._image_codec, self._connection.ack.image_codec
             choice = ours if theirs == "auto" else theirs
+            now_s = time.monotonic()
             link.codec = (
-                choose_codec(link, request, self._episode_id, self._jpeg_quality)
+                choose_codec(
+                    link,
+                    request,
+                    seqs=self._seqs,
+                    episode_id=self._episode_id,
+                    quality=self._jpeg_quality,
+                    # The other half is for the observation itself.
+                    until_s=now_s + (deadline_s - now_s) / 2,
+                )
                 if choice == "auto"
                 else choice
             )
@@ -250,36 +285,3 @@ class RemotePolicy:
             return self._resize
         cameras = self._connection.ack.contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
-
-    @contextmanager
-    def _one_caller(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise RemoteError(
-                "another thread is in a call of this RemotePolicy; one thread at a time, or one "
-                "RemotePolicy for each"
-            )
-        self._caller = threading.get_ident()
-        try:
-            self._require_open()
-            yield
-        finally:
-            if self._closed.is_set():
-                self._tear_down()
-            self._caller = 0
-            self._busy.release()
-
-    def _require_open(self) -> None:
-        if self._closed.is_set():
-            raise RemoteError("this RemotePolicy is closed; make a new one")
-
-    def _pause(self, seconds: float) -> None:
-        self._closed.wait(seconds)
-        self._require_open()
-
-    def _tear_down(self) -> None:
-        self._connection.link.close(say_goodbye=True)
-        self._close_transport()
-
-    def _close_transport(self) -> None:
-        for transport in self._owned:
-            transport.close()

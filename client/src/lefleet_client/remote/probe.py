@@ -1,9 +1,11 @@
 """Which image codec is the faster one on this link, found out by sending both."""
 
+import itertools
 import math
 import time
 
 from lefleet_client.remote.encoding import Codec, Request
+from lefleet_client.remote.errors import BadObservation
 from lefleet_client.remote.link import Link
 from lefleet_client.wire import Probed
 
@@ -12,28 +14,49 @@ LOST_S = 0.3
 _MOST_LOST = 2
 
 
-def choose_codec(link: Link, request: Request, episode_id: int, quality: int) -> Codec | None:
-    """The codec that loses less and can be faster; None if the link is lost.
+def choose_codec(
+    link: Link,
+    request: Request,
+    *,
+    seqs: "itertools.count[int]",
+    episode_id: int,
+    quality: int,
+    until_s: float,
+) -> Codec | None:
+    """The codec that gets through and can be faster; None if the link is lost.
 
     One host does not mean one shared memory, and raw images may not fit through a slow link at
     all: only a measurement of this very link tells. The first messages of a kind are slow, because
     memory for them has yet to be found: the fastest of some tells what the next ones will be like.
-    Where nothing comes back it is JPEG, which works on every link.
+    Where nothing comes back, or time is up, it is JPEG, which works on every link.
     """
     times: dict[Codec, list[float]] = {"jpeg": [], "raw": []}
     for _ in range(ROUNDS):
         for codec, found in times.items():
+            if time.monotonic() >= until_s:
+                return "jpeg"
             if found.count(math.inf) < _MOST_LOST:
-                found.append(_probe(link, request, episode_id, 0 if codec == "raw" else quality))
+                header = (next(seqs), episode_id)
+                found.append(_probe(link, request, header, 0 if codec == "raw" else quality))
             if not link.is_usable:
                 return None
-    return min(times, key=lambda codec: (times[codec].count(math.inf), min(times[codec])))
+    return min(times, key=lambda codec: (_is_lossy(times[codec]), min(times[codec])))
 
 
-def _probe(link: Link, request: Request, episode_id: int, quality: int) -> float:
+def _is_lossy(times: list[float]) -> bool:
+    """One loss may be anything's fault."""
+    return times.count(math.inf) >= _MOST_LOST
+
+
+def _probe(link: Link, request: Request, header: tuple[int, int], quality: int) -> float:
     """Seconds until the server has decoded the images; infinite when it never says so."""
     began_s = time.monotonic()
-    seq_id, _ = link.send(request.encode_probe(quality), episode_id)
+    seq_id, episode_id = header
+    try:
+        body = request.encode_probe(quality)
+    except BadObservation:
+        return math.inf
+    link.send(body, seq_id, episode_id, time.monotonic_ns())
     deadline_s = time.monotonic() + LOST_S
     while link.is_usable and (left_s := deadline_s - time.monotonic()) > 0:
         got = link.receive(left_s)

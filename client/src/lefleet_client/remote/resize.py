@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from lefleet_client.remote.errors import RemoteError
+from lefleet_client.remote.errors import BadObservation, RemoteError
 
 Sizes = Mapping[str, tuple[int, int]]
 """Height and width by policy feature key; an image of another key stays as it is."""
@@ -21,12 +21,14 @@ def require_resizing() -> None:
         )
 
 
-def resized(image: NDArray[np.uint8], size: tuple[int, int] | None) -> NDArray[np.uint8]:
+def resized(key: str, image: NDArray[np.uint8], size: tuple[int, int] | None) -> NDArray[np.uint8]:
     """The image in this height and width; channels keep their order."""
     if size is None or size == image.shape[:2]:
         return image
     import cv2
 
     height, width = size
+    if min(height, width) < 1:
+        raise BadObservation(f"{key}: resize to {size} leaves no pixel")
     small = cv2.resize(np.ascontiguousarray(image), (width, height), interpolation=cv2.INTER_AREA)
     return np.asarray(small, np.uint8)

@@ -6,9 +6,9 @@
     settings     how to open a Zenoh session
     expressions  keys and key expressions
     zenoh_node   the seam over Zenoh
-    gathering    the answers to one question, for a bounded time
     memory       the same seam inside one process, for unit tests
-    ending       closes what is open when a program ends
+    gathering    the answers to one question in memory, for a bounded time
+    ending       closes what a program forgot
     callbacks    callbacks of others, kept from doing harm
     lane         the thread behind each declaration in memory
 
@@ -28,6 +28,7 @@ from lefleet_client.transport.errors import (
     BadSettings,
     CannotOpen,
     Closed,
+    Forked,
     NoAnswer,
     TransportError,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "CannotOpen",
     "Closed",
     "Declared",
+    "Forked",
     "MemoryNetwork",
     "MemoryTransport",
     "NoAnswer",

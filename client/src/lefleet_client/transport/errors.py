@@ -13,6 +13,10 @@ class CannotOpen(TransportError):
     """No connection: nobody listens, or whoever listens does not let us in."""
 
 
+class Forked(TransportError):
+    """A network does not follow a process into its children."""
+
+
 class BadExpression(TransportError):
     """Not a key, or not a key expression."""
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -13,7 +13,6 @@ from lefleet_client.transport.callbacks import attempt
 from lefleet_client.transport.ending import ENDING
 from lefleet_client.transport.errors import CannotOpen, Closed, Forked
 from lefleet_client.transport.expressions import concrete, expression, is_pattern
-from lefleet_client.transport.gathering import Gathering
 from lefleet_client.transport.seam import (
     Answer,
     Answers,
@@ -30,8 +29,6 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 
 _LOG = logging.getLogger(__name__)
 _FAILED = b"lefleet: failed to answer"
-# Zenoh ends a question at its time-out by itself; this is for the case that it does not.
-_MARGIN_S = 0.5
 
 D = TypeVar("D", bound="_Declared")
 
@@ -156,19 +153,17 @@ class ZenohTransport:
         return self._keep(_Declared(entity, closed))
 
     def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
-        gathering = Gathering(parts=1)
         place = expression(pattern)
         with self._live() as session:
-            session.get(
+            replies = session.get(
                 place,
-                _into(gathering),
                 # Ask all of several servers, and hear all: by default one reply hides the others.
                 target=zenoh.QueryTarget.ALL,
                 consolidation=zenoh.ConsolidationMode.NONE,
                 timeout=timeout_s,
                 payload=payload,
             )
-        return gathering.wait(timeout_s + _MARGIN_S)
+            return _gathered(replies)
 
     def announce(self, key: str) -> Declared:
         place = concrete(key)
@@ -190,11 +185,10 @@ class ZenohTransport:
         return self._keep(_Declared(entity, closed))
 
     def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
-        gathering = Gathering(parts=1)
         place = expression(pattern)
         with self._live() as session:
-            session.liveliness().get(place, _into(gathering), timeout=timeout_s)
-        return frozenset(reply.key for reply in gathering.wait(timeout_s + _MARGIN_S).replies)
+            answers = _gathered(session.liveliness().get(place, timeout=timeout_s))
+        return frozenset(reply.key for reply in answers.replies)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -265,16 +259,19 @@ def _reply(query: zenoh.Query, served: str, answer: Answer) -> None:
         query.reply(key, payload)
 
 
-def _into(gathering: Gathering) -> Any:
-    """A handler that fills the gathering, and ends it when Zenoh lets go of the question."""
+def _gathered(answers: Iterable[zenoh.Reply]) -> Answers:
+    """All answers, until Zenoh ends the question: when everybody has answered, or at its time-out.
 
-    def add(reply: zenoh.Reply) -> None:
-        if reply.ok is not None:
-            gathering.add(Reply(str(reply.ok.key_expr), reply.ok.payload.to_bytes()))
-        elif reply.err is not None and reply.err.payload.to_bytes() == _FAILED:
-            gathering.add_failure()
+    They are waited for here and not called back with: Zenoh would start a thread for callbacks, and
+    at the end of a program, when a robot says goodbye, Python starts no more.
+    """
+    replies, failures, is_complete = [], 0, True
+    for answer in answers:
+        if answer.ok is not None:
+            replies.append(Reply(str(answer.ok.key_expr), answer.ok.payload.to_bytes()))
+        elif answer.err is not None and answer.err.payload.to_bytes() == _FAILED:
+            failures += 1
         else:
             # One of Zenoh's own: the time-out, or a node that went away.
-            gathering.cut_off()
-
-    return zenoh.handlers.Callback(add, gathering.end_part)
+            is_complete = False
+    return Answers(tuple(replies), failures, is_complete)

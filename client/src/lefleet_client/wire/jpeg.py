@@ -23,6 +23,8 @@ _BASELINE = (0xC0, 0xC1)
 # Frames of other kinds. A progressive one can send a decoder over the image again and again.
 _OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SCAN = 0xDA
+# Markers that stand alone. What follows them is no length, and a decoder may go on elsewhere.
+_ALONE = frozenset((0x00, 0x01, *range(0xD0, 0xDA)))
 _MAX_SEGMENTS = 64
 
 
@@ -50,7 +52,7 @@ def _shape(data: memoryview) -> tuple[int, int, int]:
     try:
         for _ in range(_MAX_SEGMENTS):
             prefix, marker, length = struct.unpack_from(">BBH", data, at)
-            if prefix != _FILL or marker == _SCAN:
+            if prefix != _FILL or marker == _SCAN or marker in _ALONE:
                 break
             if marker in _OTHER_FRAMES:
                 raise BadImage("the JPEG is not a baseline one")

@@ -8,8 +8,22 @@ from typing import TypeVar
 A = TypeVar("A")
 B = TypeVar("B")
 
-_POOL = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="jpeg")
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="jpeg")
+
+
+_POOL = _new_pool()
 """Threads `jpeg_*`, started when first needed; they only code images."""
+
+
+def _renew() -> None:
+    global _POOL  # noqa: PLW0603 - threads stay with the parent
+    _POOL = _new_pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def each(code: Callable[[A], B], images: Mapping[str, A]) -> dict[str, B]:

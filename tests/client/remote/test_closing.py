@@ -1,0 +1,179 @@
+"""A policy can be closed at any moment, by anybody, and a forgotten one closes itself."""
+
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lefleet_client.remote import RemoteError, RemotePolicy, door
+from tests.client.remote.scripted import ScriptedServer, observation
+from tests.client.transport.networks import OverRouter
+from tests.client.transport.waiting import LONG_S, bounded, eventually
+
+FOLDER = Path(door.__file__).parent
+INTERRUPTED = {str(FOLDER / f"{name}.py") for name in ("door", "connection", "exchange", "inbox")}
+
+
+class Interruption:
+    """Calls `handler` before one of the lines that this thread runs, as a signal does."""
+
+    def __init__(self, at: int, handler) -> None:
+        self._left = at
+        self._handler = handler
+        self.has_come = False
+
+    def __enter__(self):
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame, event, arg):
+        if frame.f_code.co_filename not in INTERRUPTED:
+            return None
+        if event == "line":
+            self._left -= 1
+            if self._left == 0:
+                self.has_come = True
+                self._handler()
+        return self._trace
+
+
+def interrupted(world, at: int) -> bool:
+    """Ask and close, interrupted by a handler that closes too; whether there is such a line."""
+    server = world.server(f"s{at}", service=f"fold{at}")
+    policy = world.robot(f"fold{at}")
+
+    def ask_and_close() -> bool:
+        with Interruption(at, policy.close) as interruption:
+            with suppress(RemoteError):
+                policy.infer(observation())
+            policy.close()
+        return interruption.has_come
+
+    has_come = bounded(ask_and_close)
+    assert len(server.closes) == 1, f"line {at}"
+    assert not server.client_alive("arm"), f"line {at}"
+    server.close()
+    return has_come
+
+
+def test_a_signal_handler_may_close_before_any_line(world):
+    at = 1
+    while interrupted(world, at):
+        at += 1
+    assert at > 50
+
+
+def test_a_close_during_the_choice_of_a_codec_opens_nothing(world):
+    arrived = threading.Event()
+    server = world.server(act=lambda mail: arrived.set())
+    policy = world.robot(timeout_s=LONG_S)
+    errors = []
+
+    def ask() -> None:
+        try:
+            policy.infer(observation(image=True))
+        except RemoteError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    assert arrived.wait(LONG_S)
+    bounded(policy.close)
+    thread.join(LONG_S)
+    assert errors == ["this RemotePolicy is closed; make a new one"]
+    assert len(server.opens) == len(server.closes) == 1
+
+
+def test_a_policy_that_nobody_holds_gives_its_place_back():
+    network = OverRouter()
+    server = ScriptedServer(network.node())
+    policy = RemotePolicy(network.router.endpoint, "fold", client_id="arm")
+    assert policy.infer(observation()).server == "a"
+    assert server.client_alive("arm")
+    del policy
+    server.closes.wait(len)
+    eventually(lambda: not server.client_alive("arm"))
+    network.close()
+
+
+def test_a_program_that_forgets_to_close_says_goodbye_and_ends():
+    network = OverRouter()
+    server = ScriptedServer(network.node())
+    code = f"""
+from lefleet_client import RemotePolicy
+policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
+print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
+"""
+    assert run(code) == "12.0\n"
+    assert len(server.closes) == 1
+    network.close()
+
+
+def test_a_thread_that_goes_on_when_the_program_ends_is_told():
+    network = OverRouter()
+    ScriptedServer(network.node())
+    code = f"""
+import threading
+from lefleet_client import RemoteError, RemotePolicy
+policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
+def ask_on():
+    try:
+        while True:
+            policy.infer({{"observation.state": [1, 2, 3]}})
+    except RemoteError as error:
+        print(error)
+threading.Thread(target=ask_on).start()
+"""
+    assert run(code) == "this RemotePolicy is closed; make a new one\n"
+    network.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_forked_child_is_told_instead_of_left_hanging():
+    network = OverRouter()
+    ScriptedServer(network.node())
+    code = f"""
+import os, signal
+import numpy as np
+from lefleet_client import RemoteError, RemotePolicy, wire
+images = {{key: np.zeros((8, 8, 3), np.uint8) for key in "abc"}}
+wire.encode_images(images, 90)
+policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
+child = os.fork()
+if not child:
+    signal.alarm({int(LONG_S)})
+    for call in (
+        lambda: policy.infer({{"observation.state": [1, 2, 3]}}),
+        lambda: RemotePolicy({network.router.endpoint!r}, "fold"),
+    ):
+        try:
+            call()
+        except RemoteError as error:
+            print("fork" in str(error), "spawn" in str(error), flush=True)
+    policy.close()
+    print(len(wire.encode_images(images, 90)), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
+policy.close()
+"""
+    assert run(code) == "True True\nTrue True\n3\n12.0\n"
+    network.close()
+
+
+def run(code: str) -> str:
+    child = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=LONG_S * 2,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
