@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from lefleet.server.manifest import manifest_of
+from tests.cli.child import Child
 from tests.policy import tiny
+from tests.server.serving import PLUGINS
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +52,23 @@ def test_a_checkpoint_that_is_not_there_is_bad_input(lefleet):
     code, _, err = lefleet("contract", "missing")
     assert code == 2
     assert err.startswith("lefleet: checkpoint: missing does not exist.")
+
+
+def test_a_policy_of_another_package_is_read_and_its_manifest_names_the_package(tmp_path):
+    """In a process of its own: here the package may have been imported already."""
+    tiny.stranger(tmp_path / "policy")
+    arguments = ("policy", "--json", "--discover-packages", PLUGINS)
+    with Child("contract", *arguments, folder=tmp_path) as child:
+        child.wait_for(lambda one: one.out)
+        assert child.end() == 0
+    assert json.loads("\n".join(child.out))["manifest"]["model"] == {
+        "repo_or_path": str(tmp_path / "policy"),
+        "discover_packages": [PLUGINS],
+    }
+
+
+def test_a_package_that_is_not_there_is_bad_input(lefleet, folder):
+    code, _, err = lefleet("contract", str(folder / "known"), "--discover-packages", "missing_one")
+    assert code == 2
+    assert "discover_packages: " in err
+    assert "missing_one" in err

@@ -35,6 +35,11 @@ from lefleet.server.manifest import LISTEN
         ("fleet fold --connect a b", Fleet(service="fold", connect=("a", "b")), ()),
         ("ping fold --count 3", Ping(service="fold", count=3), ()),
         ("contract user/name", ShowContract(checkpoint="user/name"), ()),
+        (
+            "contract user/name --discover_packages a b",
+            ShowContract(checkpoint="user/name", discover_packages=("a", "b")),
+            (),
+        ),
     ],
 )
 def test_a_command_line_becomes_its_command(line, command, overrides):

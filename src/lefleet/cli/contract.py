@@ -24,8 +24,8 @@ def contract_command(command: ShowContract) -> int:
     name = checkpoint_named(
         command.checkpoint, command.workdir.expanduser().resolve(), "checkpoint"
     )
-    discover(())
-    model = ModelSettings(repo_or_path=name)
+    model = ModelSettings(repo_or_path=name, discover_packages=command.discover_packages)
+    discover(model.discover_packages)
     files = find_files(model)
     config = read_config(files, model)
     rename_map = rename_map_of(files)
@@ -40,7 +40,7 @@ def contract_command(command: ShowContract) -> int:
         digest=files.digest,
     )
     origins = _origins(found, sources_of(files.folder, config, None, rename_map))
-    manifest = _manifest(name, found, origins)
+    manifest = _manifest(model, found, origins)
     if command.json:
         print_json({"contract": found.contract, "sources": origins, "manifest": manifest})
     else:
@@ -73,7 +73,9 @@ def _of(group: str, key: str) -> Callable[[Known], Any]:
     return lambda known: getattr(known, group).get(key)
 
 
-def _manifest(name: str, found: FoundContract, origins: dict[str, str]) -> dict[str, Any]:
+def _manifest(
+    model: ModelSettings, found: FoundContract, origins: dict[str, str]
+) -> dict[str, Any]:
     """What serves this checkpoint; parts that nobody knows are there to be filled in."""
     contract = found.contract
     missing: dict[str, Any] = {}
@@ -84,8 +86,10 @@ def _manifest(name: str, found: FoundContract, origins: dict[str, str]) -> dict[
             missing.setdefault("vectors", {})[key] = _blanks(names)
     if origins["fps"] == _UNKNOWN:
         missing["fps"] = None
-    manifest: dict[str, Any] = {"model": {"repo_or_path": name}}
-    return manifest | ({"contract": missing} if missing else {})
+    named: dict[str, Any] = {"repo_or_path": model.repo_or_path}
+    if model.discover_packages:
+        named["discover_packages"] = list(model.discover_packages)
+    return {"model": named} | ({"contract": missing} if missing else {})
 
 
 def _blanks(names: tuple[str, ...]) -> list[str]:

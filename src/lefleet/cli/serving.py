@@ -100,3 +100,5 @@ class ShowContract(RunOutput):
 
     checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
     """Folder of a checkpoint, hub id, RUN:CYCLE, RUN:blessed or blessed."""
+    discover_packages: tuple[str, ...] = ()
+    """Packages that bring policies of their own, as model.discover_packages of a manifest."""
