@@ -9,9 +9,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from lefleet.cli.serve import _manifest
-from lefleet.cli.serving import Serve
-from lefleet.errors import BadInput
 from tests.cli.child import Child, free_port
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
@@ -210,27 +207,3 @@ def test_without_a_checkpoint_it_says_how_to_name_one(lefleet):
 def quiet(monkeypatch):
     """Leaves the log of this process as it is."""
     monkeypatch.setattr("lefleet.cli.serve.log_to_stderr", lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("run", "asked"),
-    [("demo", "demo:blessed"), ("demo:2", "demo:2"), ("blessed", "blessed")],
-)
-def test_a_run_stands_for_its_blessed_checkpoint(monkeypatch, run, asked):
-    names = []
-
-    def found(name: str, workdir: Path, field: str) -> str:
-        names.append((name, field))
-        return "/runs/demo/a: b"
-
-    monkeypatch.setattr("lefleet.cli.serve.checkpoint_named", found)
-    manifest = _manifest(Serve(run=run), ["--max_sessions=3"])
-    assert names == [(asked, "run")]
-    assert manifest.model.repo_or_path == "/runs/demo/a: b"
-    assert manifest.model_name == run.partition(":")[0]
-    assert manifest.max_sessions == 3
-
-
-def test_a_path_is_no_run():
-    with pytest.raises(BadInput, match=r"--model\.repo_or_path=user/policy"):
-        _manifest(Serve(run="user/policy"), [])

@@ -22,11 +22,7 @@ def checkpoint_named(name: str, workdir: Path, field: str) -> str:
         if not is_hub_id(name):
             raise BadInput(f"{field}: {name} does not exist.", _REMEDY)
         return name
-    if not (workdir / LEDGER_FILE).exists():
-        raise BadInput(
-            f"{field}: {name} speaks of a run, but {workdir} has no ledger.", "Name its --workdir."
-        )
-    ledger = open_ledger(workdir)
+    ledger = _ledger(name, workdir, field)
     row = find(ledger, run) if run else _newest_blessed(ledger, field)
     if which == "blessed":
         return _blessed(ledger, row, field)
@@ -36,6 +32,19 @@ def checkpoint_named(name: str, workdir: Path, field: str) -> str:
     if not folder.is_dir():
         raise BadInput(f"{field}: {run} has trained no checkpoint in cycle {which}.")
     return str(folder)
+
+
+def newest_blessed(workdir: Path, field: str) -> str:
+    """Name of the run that `blessed` stands for."""
+    return _newest_blessed(_ledger("blessed", workdir, field), field).id
+
+
+def _ledger(name: str, workdir: Path, field: str) -> Ledger:
+    if not (workdir / LEDGER_FILE).exists():
+        raise BadInput(
+            f"{field}: {name} speaks of a run, but {workdir} has no ledger.", "Name its --workdir."
+        )
+    return open_ledger(workdir)
 
 
 def _blessed(ledger: Ledger, row: RunRow, field: str) -> str:

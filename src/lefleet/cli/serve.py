@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lefleet.cli.checkpoints import checkpoint_named
+from lefleet.cli.checkpoints import checkpoint_named, newest_blessed
 from lefleet.cli.loading import load_served
 from lefleet.cli.logs import log_to_stderr
 from lefleet.cli.output import print_json, print_json_line
@@ -49,12 +49,21 @@ def _manifest(command: Serve, overrides: Sequence[str]) -> Manifest:
             f"run: {command.run} is no run but a path or hub id.",
             f"Serve it with --model.repo_or_path={command.run}",
         )
-    run, colon, _ = command.run.partition(":")
-    name = command.run if colon or run == "blessed" else f"{run}:blessed"
-    folder = checkpoint_named(name, command.workdir.expanduser().resolve(), "run")
+    workdir = command.workdir.expanduser().resolve()
+    run, colon, which = command.run.partition(":")
+    if command.run == "blessed":
+        run = newest_blessed(workdir, "run")
+    folder = checkpoint_named(f"{run}:{which if colon else 'blessed'}", workdir, "run")
     # JSON is YAML, whatever is in the path.
     chosen = (f"--model.repo_or_path={json.dumps(folder)}", f"--model_name={json.dumps(run)}")
-    return load_manifest(command.manifest, (*chosen, *overrides))
+    manifest = load_manifest(command.manifest, (*chosen, *overrides))
+    if (other := manifest.model.repo_or_path) != folder:
+        raise BadInput(
+            f"model.repo_or_path: {other} is another checkpoint than that of run {command.run}, "
+            f"which is {folder}.",
+            "Name one of them.",
+        )
+    return manifest
 
 
 @dataclass
