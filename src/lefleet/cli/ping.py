@@ -3,6 +3,7 @@
 import os
 import socket
 from dataclasses import asdict
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,7 +15,16 @@ from lefleet.cli.output import print_json
 from lefleet.cli.printable import printable
 from lefleet.cli.serving import Ping
 from lefleet.errors import BadInput, LeFleetError
-from lefleet_client.remote import PingReport, RemotePolicy, discover, example_observation, ping
+from lefleet_client.remote import (
+    PingReport,
+    Refused,
+    RemoteChunk,
+    RemotePolicy,
+    discover,
+    example_observation,
+    ping,
+)
+from lefleet_client.remote.encoding import ArrayFrame
 from lefleet_client.transport import Transport
 
 _SLOW_S = 30.0
@@ -29,6 +39,14 @@ _PARTS = {
 }
 
 
+class _StandingRobot(RemotePolicy):
+    """A robot that does not move: what it saw before is what it sees now."""
+
+    def infer(self, observation: ArrayFrame, **rest: Any) -> RemoteChunk:
+        earlier = [observation] * (self.ack.n_obs_steps - 1)
+        return super().infer(observation, **{"history": earlier, **rest})
+
+
 def ping_command(command: Ping) -> int:
     """Be a robot for a moment, with made-up observations."""
     if command.count < 1:
@@ -36,20 +54,32 @@ def ping_command(command: Ping) -> int:
     warn_on_stderr()
     with connect(command) as transport:
         _require_service(transport, command)
-        with RemotePolicy(
-            command.connect,
-            command.service,
-            client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
-            timeout_s=_SLOW_S,
-            connect_timeout_s=command.timeout_s,
-            transport=transport,
-        ) as policy:
+        with _open(transport, command) as policy:
             report = ping(policy, example_observation(policy.ack.contract), command.count)
     if command.json:
         print_json(asdict(report))
     else:
         _show(report, command.service)
     return 0
+
+
+def _open(transport: Transport, command: Ping) -> RemotePolicy:
+    try:
+        return _StandingRobot(
+            command.connect,
+            command.service,
+            client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
+            timeout_s=_SLOW_S,
+            connect_timeout_s=command.timeout_s,
+            transport=transport,
+        )
+    except Refused as error:
+        if error.check != "capacity":
+            raise
+        raise LeFleetError(
+            f"{printable(str(error))}.",
+            "A ping needs a robot's place; see who has it: lefleet fleet",
+        ) from error
 
 
 def _require_service(transport: Transport, command: Ping) -> None:
