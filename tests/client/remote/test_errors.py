@@ -15,7 +15,10 @@ from lefleet_client.remote import (
     SeveralServices,
     TimedOut,
     WrongModel,
+    discover,
+    opening,
 )
+from lefleet_client.remote import policy as policy_module
 from tests.client.remote.scripted import Once, answer, hurried, keep_asking, observation
 
 
@@ -129,10 +132,49 @@ def test_a_server_that_never_answers(world):
     assert policy.infer(observation()).seq_id == 1
 
 
+def test_nothing_was_sent_because_other_things_took_the_time(world, monkeypatch):
+    def take_long(*_, **__):
+        threading.Event().wait(0.3)
+        return "jpeg"
+
+    world.server()
+    policy = world.robot()
+    monkeypatch.setattr(policy_module, "choose_codec", take_long)
+    with hurried(policy, 0.2), pytest.raises(TimedOut, match=r"image codec .* nothing was sent"):
+        policy.infer(observation(image=True))
+
+
+def test_nobody_is_looked_for_after_the_time_is_up(world, monkeypatch):
+    allowed = []
+
+    def noted(*names, timeout_s, **others):
+        allowed.append(timeout_s)
+        return discover(*names, timeout_s=timeout_s, **others)
+
+    monkeypatch.setattr(opening, "discover", noted)
+    with pytest.raises(NoServer):
+        world.robot(timeout_s=0.2)
+    assert len(allowed) > 1
+    assert max(allowed) <= 0.2
+    assert allowed[-1] <= 0.1
+
+
+def test_a_failed_request_also_tells_how_long_an_answer_takes(world):
+    world.server(act=lambda mail: threading.Timer(0.4, fail, (mail,)).start())
+    policy = world.robot()
+    with pytest.raises(RequestRejected):
+        policy.infer(observation())
+    assert policy._resend_s > 1.0
+
+
+def fail(mail) -> None:
+    mail.event(wire.RequestFailed(seq_id=mail.header.seq_id, reason="NaN in state"))
+
+
 def test_a_request_that_the_server_cannot_answer(any_world):
     def fail_once(mail):
         if once:
-            mail.event(wire.RequestFailed(seq_id=mail.header.seq_id, reason="NaN in state"))
+            fail(mail)
         else:
             mail.chunk()
 

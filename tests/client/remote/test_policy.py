@@ -130,6 +130,16 @@ def test_a_lost_acknowledgement_only_warns(world, caplog):
     assert server.observations[0].header.episode_id == 1
 
 
+def test_a_reset_takes_no_longer_than_a_call(world):
+    server = world.server()
+    policy = world.robot(connect_timeout_s=LONG_S * 3, timeout_s=0.1)
+    never = threading.Event()
+    server._declared[1].close()
+    server._transport.serve(server._keys.any_client.reset, lambda _: never.wait(LONG_S * 2))
+    bounded(policy.reset)
+    never.set()
+
+
 def test_warnings_of_the_server_are_logged(world, caplog):
     world.server(warnings=("fps: 15 is not 30",))
     with caplog.at_level(logging.WARNING):

@@ -175,11 +175,26 @@ def test_the_measured_settings_reach_zenoh():
             "connect/timeout_ms",
             "transport/unicast/open_timeout",
             "transport/link/rx/max_message_size",
+            "transport/shared_memory/transport_optimization/message_size_threshold",
         )
     }
-    assert list(found.values()) == [False, 1000, 16, 1500, 1500, MAX_MESSAGE_BYTES]
+    assert list(found.values()) == [False, 1000, 16, 1500, 1500, MAX_MESSAGE_BYTES, 65536]
     retry = msgspec.json.decode(config.get_json("connect/retry"))
     assert (retry["period_init_ms"], retry["period_max_ms"]) == (100, 250)
+
+
+def test_what_is_closed_is_forgotten(network):
+    node = network.node()
+    kept = node.announce("kept")
+    for one in (
+        node.publisher("a", ACTION),
+        node.subscribe("a", print),
+        node.serve("a", print),
+        node.watch("a", print),
+        node.announce("a"),
+    ):
+        one.close()
+    assert list(node._declared) == [kept]
 
 
 def test_two_routers_carry_messages_from_one_side_to_the_other():

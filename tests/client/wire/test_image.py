@@ -164,6 +164,27 @@ def test_a_progressive_jpeg_is_refused():
         decode_image(Image("jpeg", (32, 48, 3), data))
 
 
+@pytest.mark.parametrize("marker", [0x00, 0x01, *range(0xD0, 0xDA)])
+def test_a_marker_without_a_length_hides_no_frame_header(marker):
+    """A decoder goes on right behind such a marker, and finds an image of another size there."""
+    data = jpeg()
+    at = data.index(b"\xff\xc0")
+    frame = data[at : at + 2 + 17]
+    assert struct.unpack(">H", frame[2:4]) == (17,)
+    told = frame.replace(struct.pack(">HH", 32, 48), struct.pack(">HH", 24, 16))
+    # Read as a length, the two bytes behind the marker lead to `told`, which a decoder skips.
+    head = b"\xff\xd8\xff" + bytes([marker]) + frame
+    told_at = 4 + 0xFFC0
+    fill = b"\xff\xfe" + struct.pack(">H", 40_002) + bytes(40_000)
+    size = told_at - len(head) - len(fill) - 4
+    comment = bytes(size) + told + bytes(20)
+    fill += b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment
+    evil = head + fill + data[2:at] + data[at + len(frame) :]
+    assert evil[told_at : told_at + len(told)] == told
+    with pytest.raises(BadImage, match="no frame header"):
+        decode_image(Image("jpeg", (24, 16, 3), memoryview(evil)))
+
+
 def test_the_search_for_the_frame_header_is_bounded():
     data = memoryview(b"\xff\xd8" + b"\xff" * 10_000 + jpeg()[2:])
     with pytest.raises(BadImage, match="no frame header"):

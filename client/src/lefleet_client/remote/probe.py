@@ -33,13 +33,14 @@ def choose_codec(
     times: dict[Codec, list[float]] = {"jpeg": [], "raw": []}
     for _ in range(ROUNDS):
         for codec, found in times.items():
-            if time.monotonic() >= until_s:
-                return "jpeg"
             if found.count(math.inf) < _MOST_LOST:
-                header = (next(seqs), episode_id)
-                found.append(_probe(link, request, header, 0 if codec == "raw" else quality))
+                number = (next(seqs), episode_id)
+                codec_quality = 0 if codec == "raw" else quality
+                found.append(_probe(link, request, number, codec_quality, until_s))
             if not link.is_usable:
                 return None
+            if time.monotonic() >= until_s:
+                return "jpeg"
     return min(times, key=lambda codec: (_is_lossy(times[codec]), min(times[codec])))
 
 
@@ -48,17 +49,19 @@ def _is_lossy(times: list[float]) -> bool:
     return times.count(math.inf) >= _MOST_LOST
 
 
-def _probe(link: Link, request: Request, header: tuple[int, int], quality: int) -> float:
-    """Seconds until the server has decoded the images; infinite when it never says so."""
+def _probe(
+    link: Link, request: Request, number: tuple[int, int], quality: int, until_s: float
+) -> float:
+    """Seconds until the server has decoded the images; infinite when it does not say so in time."""
     began_s = time.monotonic()
-    seq_id, episode_id = header
+    seq_id, episode_id = number
     try:
         body = request.encode_probe(quality)
     except BadObservation:
         return math.inf
     link.send(body, seq_id, episode_id, time.monotonic_ns())
-    deadline_s = time.monotonic() + LOST_S
-    while link.is_usable and (left_s := deadline_s - time.monotonic()) > 0:
+    lost_s = min(until_s, time.monotonic() + LOST_S)
+    while link.is_usable and (left_s := lost_s - time.monotonic()) > 0:
         got = link.receive(left_s)
         if isinstance(got, Probed) and got.seq_id == seq_id:
             return time.monotonic() - began_s
