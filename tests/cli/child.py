@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.client.transport.waiting import LONG_S
@@ -15,10 +16,17 @@ SLOW_S = 120.0
 """To import torch and LeRobot on a busy machine."""
 
 
-def free_port() -> int:
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that is given to nobody else meanwhile, and that a child can still listen on.
+
+    Two sockets that both allow its reuse may have one port as long as only one of them listens, and
+    what servers listen with allows it.
+    """
     with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+        yield one.getsockname()[1]
 
 
 class Child:

@@ -1,20 +1,32 @@
 """A router as a command: robots and servers meet there."""
 
 import signal
+import socket
 
 import pytest
 import trustme
 
 from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
-from tests.cli.child import Child, free_port
+from tests.cli.child import Child, reserved_port
 from tests.client.transport.test_tls import certificates
 from tests.client.transport.waiting import Log
 
 
+@pytest.fixture
+def port():
+    with reserved_port() as port:
+        yield port
+
+
+def test_a_reserved_port_is_given_to_nobody_else(port):
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.usefixtures("default_hangup")
-def test_nodes_that_connect_to_it_see_each_other(tmp_path, number):
-    endpoint = f"tcp/127.0.0.1:{free_port()}"
+def test_nodes_that_connect_to_it_see_each_other(tmp_path, port, number):
+    endpoint = f"tcp/127.0.0.1:{port}"
     settings = ZenohSettings(connect=(endpoint,))
     with Child("router", "--listen", endpoint, folder=tmp_path) as router:
         router.wait_for(lambda child: child.out)
@@ -44,11 +56,11 @@ def test_a_mistake_is_one_line(lefleet, arguments, code, words):
     assert err.count("\n") == 1
 
 
-def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, lefleet):
+def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, port, lefleet):
     authority = trustme.CA()
     ours = _flags(certificates(tmp_path / "ours", authority))
     foreign = _flags(certificates(tmp_path / "foreign", trustme.CA()))
-    endpoint = f"tls/127.0.0.1:{free_port()}"
+    endpoint = f"tls/127.0.0.1:{port}"
     where = ("--connect", endpoint, "--timeout-s", "0.5")
     with Child("router", "--listen", endpoint, *ours, folder=tmp_path) as router:
         router.wait_for(lambda child: child.out)

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.child import Child, free_port
+from tests.cli.child import Child, reserved_port
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
@@ -30,10 +30,16 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory) -> Life:
+def port():
+    with reserved_port() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory, port) -> Life:
     folder = tmp_path_factory.mktemp("life")
     tiny.act_images(folder / "policy")
-    router, port = Router(FREE_PORT), free_port()
+    router = Router(FREE_PORT)
     where = ("--connect", router.endpoint)
     arguments = (
         "--model.repo_or_path=policy",
