@@ -75,9 +75,12 @@ def decode_image(image: Image) -> NDArray[np.uint8]:
 
 def encode_images(arrays: Mapping[str, NDArray[Any]], quality: int) -> dict[str, Image]:
     """Several images, JPEGs side by side."""
-    return each(partial(encode_image, quality=quality), arrays)
+    code = partial(encode_image, quality=quality)
+    return each(code, arrays) if quality else {key: code(one) for key, one in arrays.items()}
 
 
 def decode_images(images: Mapping[str, Image]) -> dict[str, NDArray[np.uint8]]:
     """Several images, JPEGs side by side."""
+    if all(image.codec == "raw" for image in images.values()):
+        return {key: decode_image(image) for key, image in images.items()}
     return each(decode_image, images)
