@@ -112,6 +112,18 @@ def test_all_rows_need_one_session_only(place):
     assert "evaluation" in {one.client_id for one in place.service.status().clients}
 
 
+def test_rows_that_a_policy_may_mix_are_refused(place_of):
+    place = place_of(tiny.stranger)
+    assert place.service.status().serving_mode == "exclusive"
+    remote = place.policy()
+    batch = batch_of(InProcess(place.checkpoint).config, 2, seed=0)
+    for ask in (remote.select_action, remote.predict_action_chunk):
+        with pytest.raises(WrongFeatures, match=r"2 rows.*--eval\.batch_size=1"):
+            ask(batch)
+    assert remote.select_action(row_of(batch, 1)).shape == (1, len(tiny.JOINTS))
+    remote.close()
+
+
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_a_copy_has_a_session_of_its_own(place, duplicate):
     batch = batch_of(InProcess(place.checkpoint).config, 1, seed=0)

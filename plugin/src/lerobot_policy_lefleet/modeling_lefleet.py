@@ -1,7 +1,6 @@
 """The policy as LeRobot calls it: chunks from a server, one action at a time."""
 
 import threading
-import weakref
 from collections import deque
 from pathlib import Path
 from typing import Any, Self, cast
@@ -21,9 +20,11 @@ from lerobot_policy_lefleet.rows import Frame, WrongFeatures, first_task, frames
 class LefleetPolicy(PreTrainedPolicy):
     """Has no weights. Rows of a batch are asked for one after another, over one session.
 
-    A request holds everything that its chunk depends on, so rows cannot touch each other, and a
-    server that gives only one session is enough. The connection is opened by the first action and
-    is no part of a copy. Between two resets one thread asks for actions.
+    A request holds everything that the chunk of a shared policy depends on, so its rows cannot touch
+    each other. A policy that is served to one robot at a time may remember its last request, so more
+    than one row is refused there. The connection is opened by the first action and is no part of a
+    copy. A policy that nobody holds any more, or that is left open when the program ends, gives its
+    session back: RemotePolicy sees to that. Between two resets one thread asks for actions.
     """
 
     config_class = LefleetConfig
@@ -110,8 +111,8 @@ class LefleetPolicy(PreTrainedPolicy):
     def close(self) -> None:
         """End the session; the next action opens a new one."""
         if self._remote is not None:
-            self._remote = None
-            self._closing()
+            remote, self._remote = self._remote, None
+            remote.close()
 
     def get_optim_params(self) -> dict[str, Any]:
         raise NotImplementedError(NOT_TRAINED)
@@ -120,20 +121,21 @@ class LefleetPolicy(PreTrainedPolicy):
         raise NotImplementedError(NOT_TRAINED)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        state.pop("_closing", None)
-        return {**state, "_remote": None, "_thread": None}
+        return {**self.__dict__, "_remote": None, "_thread": None}
 
     def _frames(self, batch: dict[str, Any]) -> tuple[Frame, ...]:
-        contract = self._connected(batch).ack.contract
-        return frames_of(batch, contract, self.config.rename_map)
+        ack = self._connected(batch).ack
+        frames = frames_of(batch, ack.contract, self.config.rename_map)
+        if len(frames) > 1 and ack.serving_mode == "exclusive":
+            raise WrongFeatures(
+                f"the batch has {len(frames)} rows, and the server's policy, which is served to one "
+                "robot at a time, may mix them; use --eval.batch_size=1"
+            )
+        return frames
 
     def _connected(self, batch: dict[str, Any]) -> RemotePolicy:
         if self._remote is None:
-            remote = _open(self.config, task=first_task(batch))
-            # Also at the interpreter's end, when it is too late for __del__.
-            self._closing = weakref.finalize(self, remote.close)
-            self._remote = remote
+            self._remote = _open(self.config, task=first_task(batch))
         return self._remote
 
 
