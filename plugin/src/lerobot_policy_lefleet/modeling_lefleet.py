@@ -20,11 +20,12 @@ from lerobot_policy_lefleet.rows import Frame, WrongFeatures, first_task, frames
 class LefleetPolicy(PreTrainedPolicy):
     """Has no weights. Rows of a batch are asked for one after another, over one session.
 
-    A request holds everything that the chunk of a shared policy depends on, so its rows cannot touch
-    each other. A policy that is served to one robot at a time may remember its last request, so more
-    than one row is refused there. The connection is opened by the first action and is no part of a
-    copy. A policy that nobody holds any more, or that is left open when the program ends, gives its
-    session back: RemotePolicy sees to that. Between two resets one thread asks for actions.
+    A request holds everything that the chunk of a shared policy depends on, so its rows cannot
+    touch each other. A policy that is served to one robot at a time may remember its last request,
+    so more than one row is refused there. The connection is opened by the first action and is no
+    part of a copy. A policy that nobody holds any more, or that is left open when the program ends,
+    gives its session back: RemotePolicy sees to that. Between two resets one thread asks for
+    actions.
     """
 
     config_class = LefleetConfig
@@ -128,8 +129,8 @@ class LefleetPolicy(PreTrainedPolicy):
         frames = frames_of(batch, ack.contract, self.config.rename_map)
         if len(frames) > 1 and ack.serving_mode == "exclusive":
             raise WrongFeatures(
-                f"the batch has {len(frames)} rows, and the server's policy, which is served to one "
-                "robot at a time, may mix them; use --eval.batch_size=1"
+                f"the batch has {len(frames)} rows, and the server's policy, which is served to "
+                "one robot at a time, may mix them; use --eval.batch_size=1"
             )
         return frames
 
