@@ -20,6 +20,23 @@ with StopSignals() as signals:
     time.sleep(600)
 """
 
+ELSEWHERE = """
+import signal, sys, threading
+from lefleet.cli.signals import StopSignals
+
+def ask(main):
+    pause, looks = threading.Event(), 0
+    while looks < 20:
+        pause.wait(0.005)
+        looks = looks + 1 if sys._current_frames()[main].f_code.co_name == "wait" else 0
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+with StopSignals() as signals:
+    signals.hold()
+    threading.Thread(target=ask, args=(threading.get_ident(),), daemon=True).start()
+    signals.wait()
+    print("asked")
+"""
 
 pytestmark = pytest.mark.usefixtures("default_hangup")
 each = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -70,6 +87,16 @@ def test_the_second_signal_does_not_wait():
         assert child.stdout.readline() == "asked\n"
         child.send_signal(signal.SIGTERM)
         assert child.wait(LONG_S) == 128 + signal.SIGTERM
+
+
+def test_a_signal_that_another_thread_gets_is_not_lost():
+    code = [sys.executable, "-c", ELSEWHERE]
+    with subprocess.Popen(code, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.wait(LONG_S) == 0
+            assert child.stdout.read() == "asked\n"
+        finally:
+            child.kill()
 
 
 def test_a_terminal_that_closes_twice_still_only_asks():
