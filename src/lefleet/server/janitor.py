@@ -9,7 +9,7 @@ from collections import OrderedDict
 from lefleet.server.sessions import Sessions
 from lefleet.server.wiring import Stranger
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, Transport, TransportError
+from lefleet_client.transport import ACTION, NoAnswer, Transport, TransportError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.25
@@ -103,9 +103,15 @@ class Janitor:
 
     def _close_unless_present(self, place: str) -> None:
         session = self._sessions.find(place)
-        if session is None or self._transport.present(self._keys.client(place).alive, _ASK_S):
+        if session is None:
             return
-        self._sessions.close(place, session.id, "the robot went away")
+        try:
+            is_there = bool(self._transport.present(self._keys.client(place).alive, _ASK_S))
+        except NoAnswer:
+            self._doubt(place)
+            return
+        if not is_there:
+            self._sessions.close(place, session.id, "the robot went away")
 
     def _close_idle(self) -> None:
         now = time.monotonic()

@@ -10,6 +10,7 @@ from lefleet_client.remote.inbox import Inbox, Letter, Presence
 from lefleet_client.transport import (
     OBSERVATION,
     Declared,
+    NoAnswer,
     Sample,
     Transport,
     TransportError,
@@ -156,8 +157,11 @@ class Link:
             self.receive(0.0)
 
     def is_present(self, timeout_s: float) -> bool:
-        """Whether the server can be seen now."""
-        return bool(self._transport.present(self._server_keys.alive, timeout_s))
+        """Whether the server can be seen now, or nobody says that it cannot."""
+        try:
+            return bool(self._transport.present(self._server_keys.alive, timeout_s))
+        except NoAnswer:
+            return True
 
     def reset(self, episode_id: int, timeout_s: float) -> bool:
         """Tell the server that an episode begins; False when its answer is lost."""

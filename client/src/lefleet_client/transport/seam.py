@@ -105,7 +105,7 @@ class Transport(Protocol):
         """Hear who is alive, now and from now on."""
 
     def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
-        """Who is alive now, as far as an answer came in time."""
+        """Who is alive now; NoAnswer where nothing came in time, which does not mean nobody."""
 
     def close(self) -> None: ...
 

@@ -11,7 +11,7 @@ import zenoh
 
 from lefleet_client.transport.callbacks import attempt
 from lefleet_client.transport.ending import ENDING
-from lefleet_client.transport.errors import CannotOpen, Closed, Forked
+from lefleet_client.transport.errors import CannotOpen, Closed, Forked, NoAnswer
 from lefleet_client.transport.expressions import concrete, expression, is_pattern
 from lefleet_client.transport.seam import (
     Answer,
@@ -188,6 +188,8 @@ class ZenohTransport:
         place = expression(pattern)
         with self._live() as session:
             answers = _gathered(session.liveliness().get(place, timeout=timeout_s))
+        if not answers.replies and not answers.is_complete:
+            raise NoAnswer(f"{pattern}: nobody said within {timeout_s:g} s who is alive")
         return frozenset(reply.key for reply in answers.replies)
 
     def close(self) -> None:
