@@ -1,6 +1,7 @@
 """One call's conversation with a server: send, wait, send again, until a chunk comes."""
 
 import time
+from collections.abc import Iterator
 
 from lefleet_client.remote.errors import RequestRejected
 from lefleet_client.remote.link import Arrived, Link
@@ -16,11 +17,14 @@ class Exchange:
 
     Observations travel best effort, so one that stays unanswered for `resend_s` is sent again,
     under the same number: a server that has it already computes nothing twice. Each time the wait
-    doubles.
+    doubles. Each link gets a number of its own, newer than that of any probe before it.
     """
 
-    def __init__(self, seq_id: int, episode_id: int, deadline_s: float, resend_s: float) -> None:
-        self._seq_id = seq_id
+    def __init__(
+        self, seqs: Iterator[int], episode_id: int, deadline_s: float, resend_s: float
+    ) -> None:
+        self._seqs = seqs
+        self._seq_id = 0
         self._episode_id = episode_id
         self._resend_s = resend_s
         self._began_ns = 0
@@ -36,6 +40,7 @@ class Exchange:
 
     def ask(self, link: Link, body: bytes) -> Arrived | None:
         """The chunk; None when time is up, or another server has to be found."""
+        self._seq_id = next(self._seqs)
         while self.left_s > 0:
             self._began_ns = self._began_ns or time.monotonic_ns()
             link.send(body, self._seq_id, self._episode_id, self._began_ns)

@@ -211,7 +211,7 @@ class RemotePolicy:
             encode_ms = (time.monotonic() - began_s) * 1000
             # Its number is above those of the probes: a server prefers what is newer.
             exchange = exchange or Exchange(
-                next(self._seqs), self._episode_id, deadline_s, self._resend_s
+                self._seqs, self._episode_id, deadline_s, self._resend_s
             )
             answer = self._answer(exchange, link, body)
             if answer is not None:
