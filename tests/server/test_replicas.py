@@ -1,23 +1,25 @@
 """Two servers of one service: both are found, each request is answered once, one may go."""
 
+import shutil
 import threading
 
 import numpy as np
 import pytest
 
-from lefleet_client.remote import RemotePolicy, discover
+from lefleet_client.remote import Refused, RemotePolicy, discover
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.server.serving import Gated, Outcomes, eventually, observation, serving
+from tests.policy import tiny
+from tests.server.serving import Gated, Outcomes, eventually, loaded, observation, serving
 
 
 class Replica:
     """A server in this process, on a node of its own."""
 
-    def __init__(self, router, checkpoint, policy, name):
+    def __init__(self, router, checkpoint, policy, name, **settings):
         self.outcomes = Outcomes()
         self.node = ZenohTransport.open(ZenohSettings(connect=(router.endpoint,)))
         self._serving = serving(
-            checkpoint, policy, self.node, server_name=name, observers=[self.outcomes]
+            checkpoint, policy, self.node, server_name=name, observers=[self.outcomes], **settings
         )
         self.service = self._serving.__enter__()
 
@@ -36,7 +38,7 @@ def replicas(router, checkpoint, policy):
 
 def robots(router, count: int) -> list[RemotePolicy]:
     return [
-        RemotePolicy(router.endpoint, "test", client_id=f"robot {number}", timeout_s=30)
+        RemotePolicy(router.endpoint, "test", client_id=f"robot {number}", timeout_s=10)
         for number in range(count)
     ]
 
@@ -105,3 +107,27 @@ def test_a_request_under_way_is_answered_before_the_server_goes(router, checkpoi
     assert answers[0].server == "only"
     robot.close()
     replica.close()
+
+
+def test_a_replica_whose_columns_have_other_names_is_none(router, checkpoint, policy, tmp_path):
+    """Its weights are the same, so its digest is too; what it does with them is not."""
+    shutil.copytree(checkpoint, tmp_path, dirs_exist_ok=True)
+    tiny.write_contract(tmp_path, _config(checkpoint), action_names=tiny.JOINTS[::-1])
+    turned = loaded(tmp_path)
+    assert turned.digest == policy.digest
+    right = Replica(router, checkpoint, policy, "right", model_name="twin")
+    (robot,) = robots(router, 1)
+    robot.infer(observation(policy, 0))
+    wrong = Replica(router, tmp_path, turned, "wrong", model_name="twin")
+    right.service.drain()
+    with pytest.raises(Refused, match="action_names"):
+        robot.infer(observation(policy, 0))
+    robot.close()
+    for replica in (right, wrong):
+        replica.close()
+
+
+def _config(folder):
+    from lerobot.configs import PreTrainedConfig
+
+    return PreTrainedConfig.from_pretrained(folder)

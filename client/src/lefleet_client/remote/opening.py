@@ -192,16 +192,14 @@ class Opener:
         return None
 
     def _refusal(self, status: Status, rejected: SessionRejected) -> RemoteError:
-        """What to try next; raises where no other replica would decide otherwise."""
+        """Why not; another replica may be of another opinion."""
         text = f"server {status.server} refused the session ({rejected.check}): {rejected.reason}"
         refused = Refused(rejected.check, rejected.reason, text)
         if rejected.check == "draining":
             return ServerDraining(f"{text}; start another replica, or try again when it is back")
-        if rejected.check == "capacity":
-            return refused
         if rejected.check == "digest":
             return self._other_checkpoint(status.server, status.digest)
-        raise refused
+        return refused
 
     def _opening(self, status: Status) -> SessionOpen:
         wanted = self._wanted
@@ -233,6 +231,7 @@ class Opener:
                 model=ack.model,
                 revision=ack.revision,
                 pin_digest=ack.digest,
+                robot=self._wanted.robot or RobotFeatures.of(ack.contract),
             )
 
     def _other_checkpoint(self, server: str, digest: str) -> WrongModel:
