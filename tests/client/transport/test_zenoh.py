@@ -289,3 +289,17 @@ class Flood(threading.Thread):
                 self.has_begun.set()
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.raised = error
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("tcp/127.0.0.1:{port}", "another program listens there"),
+        ("tcp/192.0.2.1:0", "this machine"),
+    ],
+)
+def test_a_place_that_cannot_be_listened_on_is_named(place, words):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = place.format(port=taken.getsockname()[1])
+        with pytest.raises(CannotOpen, match=f"cannot listen on {endpoint}: .*{words}"):
+            ZenohTransport.open(ZenohSettings(mode="peer", listen=(endpoint,)))

@@ -104,11 +104,7 @@ class ZenohTransport:
             return cls(zenoh.open(config))
         except zenoh.ZError as error:
             _LOG.debug("zenoh.open: %s", error)
-            places = ", ".join((*settings.connect, *settings.listen))
-            raise CannotOpen(
-                f"no Zenoh session with {places} within {settings.open_timeout_s:g} s: is a router "
-                "or server there, and are address, password and certificates right?"
-            ) from None
+            raise CannotOpen(_why_not(settings, str(error))) from None
 
     def publisher(self, key: str, qos: Qos) -> Publisher:
         place = concrete(key)
@@ -245,6 +241,19 @@ def _closed_is_told() -> Iterator[None]:
         yield
     except zenoh.ZError as error:
         raise Closed(f"the transport is closed: {error}") from None
+
+
+def _why_not(settings: ZenohSettings, said: str) -> str:
+    """Zenoh tells apart what it cannot listen on, but not what it cannot connect to."""
+    if "listener" in said:
+        busy = "another program listens there; stop it, or take another port"
+        cause = busy if "in use" in said else "is that an address of this machine, and allowed?"
+        return f"cannot listen on {', '.join(settings.listen)}: {cause}"
+    places = ", ".join((*settings.connect, *settings.listen))
+    return (
+        f"no Zenoh session with {places} within {settings.open_timeout_s:g} s: is a router or "
+        "server there, and are address, password and certificates right?"
+    )
 
 
 def _reply(query: zenoh.Query, served: str, answer: Answer) -> None:
