@@ -5,7 +5,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
-from lefleet.server.manifest import LISTEN, CaptureSettings, Manifest, load_manifest
+from lefleet.server.manifest import LISTEN, CaptureSettings, Manifest, load_manifest, manifest_of
 from lefleet.server.names import model_label, service_label
 from lefleet_client.transport import ZenohSettings
 
@@ -138,3 +138,10 @@ def test_a_task_that_no_key_can_hold_is_called_by_its_model():
     assert service_label("折衣服", "m") == "m"
     assert service_label("", "m") == "m"
     assert len(service_label("fold " * 100, "m")) <= 80
+
+
+def test_a_misspelt_field_is_named_before_one_that_is_missing():
+    with pytest.raises(BadInput, match="modle"):
+        manifest_of({"modle": {"repo_or_path": "x"}})
+    with pytest.raises(BadInput, match="no checkpoint is named"):
+        manifest_of({})

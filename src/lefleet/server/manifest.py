@@ -22,6 +22,8 @@ from lefleet_client.wire import BadKey, slug
 LISTEN = "tcp/127.0.0.1:7447"
 """Where a server is found unless told otherwise: on its own machine only."""
 
+_NONE = {"repo_or_path": ""}
+
 EXAMPLE = "configs/serve.yaml"
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -100,13 +102,15 @@ def manifest_of(
 ) -> Manifest:
     """The manifest with these fields; `source` says where they come from, for the error."""
     merge(raw, overrides)
-    if raw.get("model") is None:
+    _serve_as_peer(raw)
+    is_without_model = raw.get("model") is None
+    # A misspelt field is the more likely mistake, and is named first.
+    manifest = converted({**raw, "model": _NONE} if is_without_model else raw, Manifest, source)
+    if is_without_model:
         raise BadInput(
             "model.repo_or_path: no checkpoint is named.",
             "Name a run, a --manifest FILE, or --model.repo_or_path=PATH_OR_HUB_ID.",
         )
-    _serve_as_peer(raw)
-    manifest = converted(raw, Manifest, source)
     _check(manifest)
     return _named(manifest)
 
