@@ -250,7 +250,7 @@ def test_an_address_in_use_is_a_typed_error():
         ({"mode": "router", "connect": ["tcp/h:1"]}, "listen"),
         ({"connect": ["tcp/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, "connect"),
         ({"connect": ["tls/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, r"tls\.ca"),
-        ({"connect": ["nonsense"]}, "connect/endpoints"),
+        ({"connect": ["nonsense"]}, "connect"),
         ({"connect": ["tcp/h:1"], "extra": {"no/such/thing": 1}}, "no/such/thing"),
     ],
     ids=str,
@@ -289,6 +289,12 @@ class Flood(threading.Thread):
                 self.has_begun.set()
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.raised = error
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:7447", "localhost", "tcp/localhost"])
+def test_what_is_no_endpoint_is_named_with_an_example(endpoint):
+    with pytest.raises(BadSettings, match=f"connect: '{endpoint}' is no endpoint, such as tcp/"):
+        ZenohTransport.open(ZenohSettings(connect=(endpoint,)))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from lefleet_client.wire import Contract
 
+_SIDES = _CHANNELS = 3
+
 
 @dataclass(frozen=True)
 class RobotFeatures:
@@ -20,6 +22,13 @@ class RobotFeatures:
     """Height, width and channels by policy feature key."""
     fps: float
     robot_type: str
+
+    def __post_init__(self) -> None:
+        if not self.fps > 0:
+            raise ValueError(f"fps: {self.fps!r} is not above 0")
+        for key, shape in self.cameras.items():
+            if len(shape) != _SIDES or shape[2] != _CHANNELS or min(shape) < 1:
+                raise ValueError(f"cameras: {key} is {shape}, not height, width and {_CHANNELS}")
 
     @classmethod
     def of(cls, contract: Contract) -> "RobotFeatures":

@@ -47,6 +47,9 @@ class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     extra: dict[str, Any] = field(default_factory=dict)
 
 
+_WITH_PORT = ("tcp", "tls", "udp", "quic", "ws")
+
+
 def zenoh_config(settings: ZenohSettings) -> zenoh.Config:
     """Zenoh's form of the settings."""
     _require_endpoints(settings)
@@ -114,6 +117,9 @@ def _require_endpoints(settings: ZenohSettings) -> None:
         raise BadSettings("listen: a router needs at least one, such as tcp/0.0.0.0:7447")
     for name in ("connect", "listen"):
         for endpoint in getattr(settings, name):
+            protocol, slash, place = endpoint.partition("/")
+            if not slash or (protocol in _WITH_PORT and ":" not in place):
+                raise BadSettings(f"{name}: {endpoint!r} is no endpoint, such as tcp/10.0.0.5:7447")
             is_encrypted = endpoint.startswith(_ENCRYPTED)
             if settings.tls is not None and not is_encrypted:
                 raise BadSettings(f"{name}: {endpoint!r} is not encrypted, but tls is set")
