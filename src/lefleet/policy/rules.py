@@ -37,7 +37,7 @@ class Rules:
     def _require_frame(self, frame: Frame, when: str) -> None:
         known = self.vector_sizes.keys() | self.cameras
         if missing := sorted(known - frame.keys()):
-            raise BadRequest(f"{missing[0]}{when}: missing")
+            raise BadRequest(f"{', '.join(missing)}{when}: missing")
         if unknown := sorted(frame.keys() - known):
             raise BadRequest(
                 f"{unknown[0]}{when}: the policy does not know it; it takes "
