@@ -99,6 +99,24 @@ def test_without_servers_it_says_so_and_ends_with_1(lefleet, router):
     assert out.startswith("No servers.")
 
 
+def test_of_a_service_that_nobody_serves_it_says_which_there_are(lefleet, router, servers):
+    code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint)
+    assert (code, out) == (1, "No server of sew. There is fold, pour.\n")
+    code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint, "--json")
+    assert (code, json.loads(out)) == (1, {"servers": []})
+
+
+def test_a_service_where_there_is_no_server_at_all(lefleet, router):
+    code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint)
+    assert (code, out.partition(".")[0]) == (1, "No servers")
+
+
+def test_looking_once_and_for_ever_is_refused(lefleet):
+    code, out, err = lefleet("fleet", "--once", "--watch")
+    assert (code, out) == (2, "")
+    assert err == "lefleet: once, watch: they contradict each other. Give one of them.\n"
+
+
 def test_it_looks_again_and_again_until_it_is_interrupted(router, servers, tmp_path):
     arguments = ("fleet", "--connect", router.endpoint, "--watch", "--json")
     with Child(*arguments, folder=tmp_path) as child:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -16,6 +17,7 @@ from lefleet.cli.network import connect
 from lefleet.cli.output import print_json, print_json_line
 from lefleet.cli.printable import printable
 from lefleet.cli.serving import Fleet
+from lefleet.errors import BadInput
 from lefleet_client.remote import discover
 from lefleet_client.transport import Transport
 from lefleet_client.wire import Status
@@ -24,51 +26,72 @@ _EVERY_S = 1.0
 _WIDE = 240
 
 
+class _Look(NamedTuple):
+    """Servers of the wanted service; where there are none, the services that there are."""
+
+    found: tuple[Status, ...]
+    wanted: str = ""
+    others: tuple[str, ...] = ()
+
+
 def fleet_command(command: Fleet) -> int:
     """Look once, or until Ctrl-C."""
+    if command.once and command.watch:
+        raise BadInput("once, watch: they contradict each other.", "Give one of them.")
     warn_on_stderr()
     is_live = sys.stdout.isatty() and not command.json and not command.once
     with connect(command) as transport:
         if not is_live and not command.watch:
-            found = discover(transport, command.service, timeout_s=command.timeout_s)
-            _show(found, as_json=command.json)
-            return 0 if found else 1
+            look = _look(transport, command)
+            _show(look, as_json=command.json)
+            return 0 if look.found else 1
         with suppress(KeyboardInterrupt):
             _watch(_looks(transport, command), command, is_live=is_live)
     return 0
 
 
-def _looks(transport: Transport, command: Fleet) -> Iterator[tuple[Status, ...]]:
+def _look(transport: Transport, command: Fleet) -> _Look:
+    found = discover(transport, command.service, timeout_s=command.timeout_s)
+    if found or not command.service:
+        return _Look(found)
+    others = {status.service for status in discover(transport, timeout_s=command.timeout_s)}
+    return _Look((), command.service, tuple(sorted(others)))
+
+
+def _looks(transport: Transport, command: Fleet) -> Iterator[_Look]:
     while True:
         began = time.monotonic()
-        yield discover(transport, command.service, timeout_s=command.timeout_s)
+        yield _look(transport, command)
         time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
 
 
-def _watch(looks: Iterator[tuple[Status, ...]], command: Fleet, *, is_live: bool) -> None:
+def _watch(looks: Iterator[_Look], command: Fleet, *, is_live: bool) -> None:
     if not is_live:
-        for found in looks:
+        for look in looks:
             if command.json:
-                print_json_line({"servers": found})
+                print_json_line({"servers": look.found})
             else:
-                _show(found, as_json=False)
+                _show(look, as_json=False)
         return
-    with Live(_tables(()), auto_refresh=False) as live:
-        for found in looks:
-            live.update(_tables(found), refresh=True)
+    with Live(auto_refresh=False) as live:
+        for look in looks:
+            live.update(_tables(look), refresh=True)
 
 
-def _show(found: tuple[Status, ...], *, as_json: bool) -> None:
+def _show(look: _Look, *, as_json: bool) -> None:
     if as_json:
-        print_json({"servers": found})
+        print_json({"servers": look.found})
     else:
         # Elsewhere than in a terminal nobody has to fit a table into 80 columns.
         width = None if sys.stdout.isatty() else _WIDE
-        Console(highlight=False, markup=False, width=width).print(_tables(found))
+        Console(highlight=False, markup=False, width=width).print(_tables(look))
 
 
-def _tables(found: tuple[Status, ...]) -> Group | Text:
+def _tables(look: _Look) -> Group | Text:
     """Servers, then their robots."""
+    found = look.found
+    if look.others:
+        return _cell(f"No server of {look.wanted}. There is {', '.join(look.others)}.")
     if not found:
         return Text("No servers. Start one with: lefleet serve")
     servers = _table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
