@@ -99,7 +99,7 @@ def ledger(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["blessed", "old:blessed"])
+@pytest.mark.parametrize("name", ["blessed", "old:blessed", "old"])
 def test_a_blessed_checkpoint_is_found_by_name(ledger, name):
     assert checkpoint_named(name, ledger, "a") == "/c0"
 
@@ -119,6 +119,8 @@ def test_a_path_stays_a_path_and_a_hub_id_a_hub_id(ledger):
         ("old:1", "trained no checkpoint in cycle 1"),
         ("old:last", "last is no cycle"),
         ("new:blessed", "new has no blessed checkpoint"),
+        ("new", "new has no blessed checkpoint"),
+        ("other", "other does not exist"),
         ("other:0", "there is no run called other"),
     ],
 )

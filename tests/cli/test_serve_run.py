@@ -92,6 +92,13 @@ def test_without_a_ledger_there_are_no_runs(tmp_path, run):
         _manifest(Serve(run=run, workdir=tmp_path), [])
 
 
+def test_the_contract_of_a_run_is_that_of_its_blessed_checkpoint(workdir, lefleet):
+    code, out, err = lefleet("contract", "demo", "--workdir", str(workdir), "--json")
+    assert code == 0, err
+    model = json.loads(out)["manifest"]["model"]
+    assert model["repo_or_path"] == str(workdir / "demo/cycle_0/train")
+
+
 def test_the_checkpoint_of_a_run_is_loaded(workdir, lefleet):
     code, out, err = lefleet("serve", "demo", "--workdir", str(workdir), "--plan", "--json")
     assert code == 0, err

@@ -10,18 +10,23 @@ from lefleet.loop.runs import find
 from lefleet.loop.status import run_state
 from lefleet.stages.references import is_hub_id
 
-_REMEDY = "Name a checkpoint's folder, RUN:CYCLE, RUN:blessed, blessed, or a hub id as user/name."
+_REMEDY = "Name a checkpoint's folder, RUN, RUN:CYCLE, blessed, or a hub id as user/name."
 
 
 def checkpoint_named(name: str, workdir: Path, field: str) -> str:
-    """A path, as it is; `RUN:CYCLE`, `RUN:blessed` or `blessed` as the ledger has it."""
+    """A path, as it is; `RUN`, `RUN:CYCLE`, `RUN:blessed` or `blessed` as the ledger has it.
+
+    A run stands for its blessed checkpoint.
+    """
     if Path(name).exists():
         return str(Path(name).resolve())
     run, colon, which = name.rpartition(":")
     if not colon and which != "blessed":
-        if not is_hub_id(name):
+        if is_hub_id(name):
+            return name
+        if not _is_run(name, workdir):
             raise BadInput(f"{field}: {name} does not exist.", _REMEDY)
-        return name
+        run, which = name, "blessed"
     ledger = _ledger(name, workdir, field)
     row = find(ledger, run) if run else _newest_blessed(ledger, field)
     if which == "blessed":
@@ -37,6 +42,11 @@ def checkpoint_named(name: str, workdir: Path, field: str) -> str:
 def newest_blessed(workdir: Path, field: str) -> str:
     """Name of the run that `blessed` stands for."""
     return _newest_blessed(_ledger("blessed", workdir, field), field).id
+
+
+def _is_run(name: str, workdir: Path) -> bool:
+    has_ledger = (workdir / LEDGER_FILE).exists()
+    return has_ledger and any(row.id == name for row in open_ledger(workdir).runs())
 
 
 def _ledger(name: str, workdir: Path, field: str) -> Ledger:

@@ -136,7 +136,7 @@ class Stop(RunOutput):
 @dataclass(frozen=True, kw_only=True)
 class Compare(RunOutput):
     """Is A better than B? Runs both on the same fresh seeds and stops when the answer is clear. A
-    and B are paths of checkpoints, hub ids, RUN:CYCLE, RUN:blessed or blessed."""
+    and B are paths of checkpoints, hub ids, RUN for its blessed one, RUN:CYCLE, or blessed."""
 
     a: Annotated[str, Positional] = ""
     """Checkpoint that is judged."""

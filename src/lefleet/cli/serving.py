@@ -99,6 +99,7 @@ class ShowContract(RunOutput):
     """What the columns of a checkpoint mean, how that is known, and a manifest to serve it."""
 
     checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
-    """Folder of a checkpoint, hub id, RUN:CYCLE, RUN:blessed or blessed."""
+    """Folder of a checkpoint, hub id, RUN for its blessed one, RUN:CYCLE, or blessed for the newest
+    blessed one."""
     discover_packages: tuple[str, ...] = ()
     """Packages that bring policies of their own, as model.discover_packages of a manifest."""
