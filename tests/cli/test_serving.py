@@ -6,6 +6,7 @@ import pytest
 
 from lefleet.cli.commands import parse
 from lefleet.cli.serving import ENDPOINT, Fleet, Ping, Replay, Router, Serve, ShowContract
+from lefleet.errors import BadInput
 from lefleet.server.manifest import LISTEN
 
 
@@ -53,7 +54,8 @@ def test_a_command_line_becomes_its_command(line, command, overrides):
         ("replay", "DIR"),
         ("contract", "CHECKPOINT"),
         ("fleet --max_sessions=3", "--max_sessions"),
-        ("serve --max_sessions 3", "--max"),
+        ("serve --manifst a.yaml", "--manifst"),
+        ("serve --colour", "--colour"),
     ],
 )
 def test_a_wrong_argument_exits_2_and_is_named(line, named, capsys):
@@ -61,6 +63,21 @@ def test_a_wrong_argument_exits_2_and_is_named(line, named, capsys):
         parse(line.split())
     assert caught.value.code == 2
     assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("serve demo --http_port 9100", "Write --http_port=9100"),
+        ("serve --max_sessions 3 --plan", "Write --max_sessions=3"),
+        ("replay ring --model.device cpu", "Write --model.device=cpu"),
+        ("run -c a.yaml --budgets.cycles 5", "Write --budgets.cycles=5"),
+    ],
+)
+def test_an_override_without_its_equals_sign_is_shown_as_it_should_be(line, hint):
+    with pytest.raises(BadInput) as caught:
+        parse(line.split())
+    assert caught.value.remedy == hint
 
 
 def test_servers_are_looked_for_where_they_listen_by_default():

@@ -1,6 +1,8 @@
 """Every command's arguments."""
 
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -224,6 +226,7 @@ def parse(arguments: list[str]) -> Parsed:
     if arguments and (command_type := _WITH_FILE.get(arguments[0])):
         overrides = [one for one in arguments[1:] if _is_override(one, command_type)]
         own = [one for one in arguments if one not in overrides]
+        _require_equals_signs(own, command_type)
         return Parsed(_leaf(own), tuple(overrides))
     where = arguments.index("--") if "--" in arguments else len(arguments)
     command, extra = _leaf(arguments[:where]), arguments[where + 1 :]
@@ -238,8 +241,24 @@ def parse(arguments: list[str]) -> Parsed:
 def _is_override(argument: str, command: type) -> bool:
     """Whether a flag sets a field of the config or manifest, and not of the command."""
     name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
-    own = {field.name.replace("_", "-") for field in fields(command)}
-    return argument.startswith("--") and "=" in argument and name not in own
+    return argument.startswith("--") and "=" in argument and name not in _flags(command)
+
+
+def _require_equals_signs(arguments: list[str], command: type) -> None:
+    """Refuse `--key value`: only the command's own flags may have a space there.
+
+    What looks like a misspelt flag of its own is left to the parser, which suggests the right one.
+    """
+    own = [*_flags(command), "help"]
+    for flag, value in pairwise(arguments):
+        name = flag.removeprefix("--").replace("_", "-")
+        is_flag = flag.startswith("--") and len(flag) > 2 and "=" not in flag
+        if is_flag and not value.startswith("-") and not get_close_matches(name, own):
+            raise BadInput(f"{flag}: its value must follow an =.", f"Write {flag}={value}")
+
+
+def _flags(command: type) -> list[str]:
+    return [field.name.replace("_", "-") for field in fields(command)]
 
 
 def _leaf(arguments: list[str]) -> Leaf:
