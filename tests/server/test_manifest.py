@@ -48,8 +48,15 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--scheduler.type=fifo", "scheduler.type: Invalid enum value 'fifo'. Use round_robin."),
         ("--model.dtype=int8", "Use auto, bfloat16, float16 or float32."),
         ("--rtc.prefix_attention_schedule=exp", "Use EXP, LINEAR, ONES or ZEROS."),
-        ("--model.devise=cpu", "unknown field `devise`. There are repo_or_path, revision, dtype,"),
-        ("--max_session=2", "unknown field `max_session`. There are model, contract,"),
+        (
+            "--model.devise=cpu",
+            "unknown field `devise`. Did you mean device? There are repo_or_path,",
+        ),
+        (
+            "--max-sessions=2",
+            "`max-sessions`. Did you mean max_sessions? There are model, contract,",
+        ),
+        ("--colour=red", "Object contains unknown field `colour`. There are model, contract,"),
         ("--max_sessions=0", "max_sessions: Expected `int` >= 1"),
         ("--http_port=70000", "http_port: Expected `int` <= 65535"),
         ("--trained_fps=0", "trained_fps: Expected `float` > 0"),
@@ -76,6 +83,21 @@ def test_a_mistake_names_the_field_and_what_is_allowed(override, words):
     assert "\n" not in str(caught.value)
 
 
+def test_one_endpoint_in_a_file_need_not_be_a_list(tmp_path):
+    path = tmp_path / "serve.yaml"
+    path.write_text("model: {repo_or_path: a/b}\nzenoh: {connect: tcp/10.0.0.5:7447}\n")
+    assert load_manifest(path).zenoh.connect == ("tcp/10.0.0.5:7447",)
+
+
+def test_a_mistake_names_the_file_only_where_there_is_one(tmp_path):
+    with pytest.raises(BadInput, match=r"^zenoh\.listen: Expected `array`"):
+        load_manifest(None, [MODEL, "--zenoh.listen=7"])
+    path = tmp_path / "serve.yaml"
+    path.write_text("zenoh: {listen: 7}")
+    with pytest.raises(BadInput, match=r"serve\.yaml: zenoh\.listen: Expected `array`"):
+        load_manifest(path)
+
+
 def test_without_a_checkpoint_the_ways_to_name_one_are_said():
     with pytest.raises(BadInput, match=r"--model\.repo_or_path="):
         load_manifest(None, [])
@@ -90,7 +112,9 @@ def test_a_missing_file_is_named(tmp_path):
     ("override", "mode", "listen"),
     [
         ("--zenoh.listen=['tcp/0.0.0.0:7000']", "peer", ("tcp/0.0.0.0:7000",)),
+        ("--zenoh.listen=tcp/0.0.0.0:7000", "peer", ("tcp/0.0.0.0:7000",)),
         ("--zenoh.connect=['tcp/10.0.0.5:7447']", "peer", ()),
+        ("--zenoh.connect=tcp/10.0.0.5:7447", "peer", ()),
         ("--zenoh={mode: client, connect: ['tcp/10.0.0.5:7447']}", "client", ()),
         ("--zenoh.shared_memory=false", "peer", (LISTEN,)),
     ],

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lefleet.errors import BadInput
 from lefleet.records.border import as_bad_input
 
 _PLACE = re.compile(r"at `\$\.?([^`]*)`")
+_UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 _STEP = re.compile(r"[^.\[\]]+|\[[^]]*\]")
 
 
@@ -71,8 +73,11 @@ def _remedy(text: str, kind: type) -> str:
     if "Invalid enum value" in text and values:
         return f"Use {_listed([str(value) for value in values])}."
     fields = [one.encode_name for place in places for one in getattr(place, "fields", ())]
-    if "unknown field" in text and fields:
-        return f"There are {', '.join(fields)}."
+    unknown = _UNKNOWN.search(text)
+    if unknown and fields:
+        near = get_close_matches(unknown[1].replace("-", "_"), fields, 1)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        return f"{meant}There are {', '.join(fields)}."
     return ""
 
 

@@ -97,11 +97,10 @@ def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:
     return manifest_of(read_fields(path, "manifest", EXAMPLE), overrides, str(path))
 
 
-def manifest_of(
-    raw: dict[str, Any], overrides: Sequence[str] = (), source: str = "manifest"
-) -> Manifest:
-    """The manifest with these fields; `source` says where they come from, for the error."""
+def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str = "") -> Manifest:
+    """The manifest with these fields; `source` is the file that they come from, for the error."""
     merge(raw, overrides)
+    _list_endpoints(raw)
     _serve_as_peer(raw)
     is_without_model = raw.get("model") is None
     # A misspelt field is the more likely mistake, and is named first.
@@ -113,6 +112,15 @@ def manifest_of(
         )
     _check(manifest)
     return _named(manifest)
+
+
+def _list_endpoints(raw: dict[str, Any]) -> None:
+    """Who has one endpoint need not write a list."""
+    zenoh = raw.get("zenoh")
+    if isinstance(zenoh, dict):
+        for field in ("connect", "listen"):
+            if isinstance(one := zenoh.get(field), str):
+                zenoh[field] = [one]
 
 
 def _serve_as_peer(raw: dict[str, Any]) -> None:
