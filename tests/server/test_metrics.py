@@ -77,6 +77,27 @@ def test_the_state_of_a_server_is_read_at_each_scrape():
     assert [seen[(f"lefleet_{name}",)] for name in ("draining", "sessions", "ready")] == [1, 2, 0]
 
 
+def test_every_reason_and_codec_is_there_before_the_first_message():
+    metrics = Metrics()
+    metrics.watch(Server(dropped={}, probes={}), {})
+    seen = samples(metrics)
+    reasons = {key[1]: value for key, value in seen.items() if key[0] == "lefleet_dropped_total"}
+    assert reasons == dict.fromkeys(
+        (
+            *("length", "version", "type", "not_an_observation", "key", "question"),
+            *("no_session", "too_large", "strangers"),
+        ),
+        0,
+    )
+    assert [seen["lefleet_probes_total", codec] for codec in ("jpeg", "raw")] == [0, 0]
+
+
+def test_a_reason_that_is_not_known_beforehand_is_shown_too():
+    metrics = Metrics()
+    metrics.watch(Server(dropped={"other": 3}), {})
+    assert samples(metrics)["lefleet_dropped_total", "other"] == 3
+
+
 def test_two_servers_in_one_process_do_not_share_numbers():
     one, other = Metrics(), Metrics()
     one.finished(ANSWERED)
