@@ -245,6 +245,19 @@ def test_videos_are_those_of_the_highest_cycle(lefleet, two_runs, tmp_path):
     assert f"{tmp_path}/runs/a/cycle_10/evaluate/videos" in lefleet("resume", "a")[1]
 
 
+def test_a_blessed_checkpoint_can_be_served(lefleet, two_runs, tmp_path, monkeypatch):
+    assert "\nServe it:   lefleet serve a\n" in lefleet("resume", "a")[1]
+    (tmp_path / "else where").mkdir()
+    monkeypatch.chdir(tmp_path / "else where")
+    _, out, _ = lefleet("resume", "a", "--workdir", "../runs")
+    assert f"\nServe it:   lefleet serve a --workdir {tmp_path}/runs\n" in out
+
+
+def test_without_a_blessed_checkpoint_there_is_nothing_to_serve(lefleet, two_runs):
+    two_runs.set_run_state("b", "finished", "done")
+    assert "lefleet serve" not in lefleet("resume", "b")[1]
+
+
 def test_missing_videos_that_nobody_asked_for_are_no_problem(lefleet, two_runs):
     no_videos = config(name="d", evaluate=EvaluatePlan(videos_per_task=0))
     two_runs.create_run("d", msgspec.to_builtins(no_videos))

@@ -1,5 +1,6 @@
 """What runs have come to, for people and as JSON."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from lefleet.cli.output import print_json
+from lefleet.cli.output import RunOutput, print_json
 from lefleet.cli.viewer import PATIENCE_S
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.config import stored_config
@@ -122,6 +123,13 @@ def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> Non
             f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
             f"--tasks {tasks} --seed 400000000 --out DIR"
         )
+        print(f"Serve it:   lefleet serve {status['id']}{_elsewhere(folder.parent)}")
+
+
+def _elsewhere(workdir: Path) -> str:
+    """The flag that a command needs to find the runs of a work folder."""
+    is_default = workdir == RunOutput().workdir.resolve()
+    return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
 
 
 def _videos(folder: Path, *, has_videos: bool) -> str:
