@@ -150,6 +150,12 @@ def test_a_plan_says_how_many_robots_it_can_feed(life, lefleet):
     assert plan["by_freshness"] == pytest.approx(8 / 20 / 2 / plan["inference_s"])
 
 
+def test_a_plan_says_that_it_depends_on_what_else_runs(life, lefleet):
+    policy = f"--model.repo_or_path={life.folder / 'policy'}"
+    _, out, _ = lefleet("serve", policy, "--plan")
+    assert out.splitlines()[-1].startswith("Measured just now: whatever else keeps this machine")
+
+
 def test_a_plan_of_an_exclusive_policy_is_for_one_robot(life, lefleet, monkeypatch):
     monkeypatch.setattr("lefleet.policy.warmup.measure", lambda _: 0.01)
     policy = f"--model.repo_or_path={life.folder / 'policy'}"
@@ -180,6 +186,16 @@ def test_a_bad_manifest_ends_with_2_before_a_checkpoint_is_looked_for(
     assert words in err
     assert "does not exist" not in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there_is_said_in_one_line(life, lefleet, quiet, device):
+    policy = f"--model.repo_or_path={life.folder / 'policy'}"
+    code, _, err = lefleet("serve", policy, f"--model.device={device}", "--plan")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("lefleet: model.device: ")
+    assert err.endswith(". Use cpu, or a device that exists.\n")
+    assert ".. " not in err
 
 
 def test_a_port_in_use_ends_with_1_before_a_checkpoint_is_looked_for(lefleet, quiet):

@@ -156,4 +156,5 @@ def _plan(command: Serve, manifest: Manifest) -> int:
         print_json({**asdict(capacity), **measured})
         return 0
     print(plan_text(capacity, inference_s, rtt_s, policy.mode_reason))
+    print("Measured just now: whatever else keeps this machine busy is in the inference time.")
     return 0

@@ -67,7 +67,9 @@ def read_config(files: Files, model: ModelSettings) -> Any:
         get_safe_torch_device(model.device)
         torch.empty(0, device=model.device)
     except (ValueError, RuntimeError, AssertionError) as error:
-        raise BadInput(f"model.device: {error}.", "Use cpu, or a device that exists.") from error
+        raise BadInput(
+            f"model.device: {_sentence(error)}", "Use cpu, or a device that exists."
+        ) from error
     config.pretrained_path = files.folder
     config.device = model.device
     if hasattr(config, "compile_model"):
@@ -142,5 +144,10 @@ def _loading(what: str) -> Iterator[None]:
             yield
     except Exception as error:
         raise BadInput(
-            f"{_FIELD}: LeRobot cannot load its {what}: {type(error).__name__}: {error}."
+            f"{_FIELD}: LeRobot cannot load its {what}: {type(error).__name__}: {_sentence(error)}"
         ) from error
+
+
+def _sentence(error: Exception) -> str:
+    """What others say, on one line and with one full stop."""
+    return f"{' '.join(str(error).split()).removesuffix('.')}."
