@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lefleet.policy.load import load_policy
+from lefleet.cli.loading import load_served
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest, load_manifest
 from lefleet.server.outcome import Outcome
@@ -23,15 +23,7 @@ PLUGINS = "tests.policy.plugins"
 
 
 def loaded(folder: Path, **settings: Any) -> ServedPolicy:
-    manifest = manifest_of(folder, **settings)
-    return load_policy(
-        manifest.model,
-        contract=manifest.contract,
-        trust_order=manifest.trust_order,
-        serving_mode=manifest.serving_mode,
-        rtc=manifest.rtc,
-        warmup_inferences=manifest.warmup_inferences,
-    )
+    return load_served(manifest_of(folder, **settings))
 
 
 def manifest_of(folder: Path, **settings: Any) -> Manifest:
