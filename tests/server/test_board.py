@@ -15,8 +15,8 @@ def session(name: str) -> Session:
     return Session(id=name, opened=session_open(client_id=name), pipeline=None, publisher=None)
 
 
-def mail(seq_id: int) -> Mail:
-    return Mail(wire.Header(wire.MessageType.OBSERVATION, seq_id, 0, 0), b"")
+def mail(seq_id: int, episode_id: int = 0) -> Mail:
+    return Mail(wire.Header(wire.MessageType.OBSERVATION, seq_id, episode_id, 0), b"")
 
 
 def board_of(*sessions: Session, ahead: int = 8) -> Board:
@@ -130,3 +130,26 @@ def test_what_is_sent_again_is_neither_superseded_nor_answered_twice():
     board.end(ticket, was_prepared=False)
     assert board.wait_idle(0)
     assert board.superseded(robot) == 1
+
+
+def test_the_same_number_in_another_episode_is_another_request():
+    robot = session("a")
+    board = board_of(robot)
+    board.deposit(robot, mail(0))
+    ticket = board.next_mail()
+    board.deposit(robot, mail(0, episode_id=1))
+    board.end(ticket, was_prepared=False)
+    assert board.next_mail().mail.number == (1, 0)
+
+
+def test_what_comes_late_is_past_while_the_newer_one_is_here():
+    robot = session("a")
+    board = board_of(robot)
+    board.deposit(robot, mail(9))
+    ticket = board.next_mail()
+    board.deposit(robot, mail(8))
+    board.end(ticket, was_prepared=False)
+    assert board.wait_idle(0)
+    assert board.superseded(robot) == 1
+    board.deposit(robot, mail(1))
+    assert answer_next(board) == ("a", 1)

@@ -256,3 +256,23 @@ def test_an_answer_says_how_long_everything_took(checkpoint, policy):
         took = answer.timing
         spent = took.queue_wait_ms + took.prepare_ms + took.inference_ms
         assert 0 < took.inference_ms <= spent <= took.round_trip_ms
+
+
+def test_an_observer_that_fails_ends_nothing(checkpoint, policy):
+    class Broken:
+        def finished(self, outcome):
+            raise RuntimeError("the disk is full")
+
+    with Bench(checkpoint, policy, {"observers": [Broken()]}) as bench, bench.robot("arm") as robot:
+        for step in range(3):
+            robot.infer(observation(policy, step))
+
+
+def test_a_probe_may_be_no_larger_than_an_observation(tmp_path):
+    tiny.act_images(tmp_path)
+    policy = loaded(tmp_path)
+    with Bench(tmp_path, policy) as bench, bench.robot("arm", image_codec="auto") as robot:
+        seen = observation(policy, 0) | {tiny.TOP: np.zeros((1500, 1500, 3), np.uint8)}
+        with pytest.raises(RequestRejected, match="resize it"):
+            robot.infer(seen)
+        assert not bench.service.probes

@@ -36,8 +36,8 @@ def policy_request(
         raise BadRequest(f"task: this server only does {default_task!r}")
     return PolicyRequest(
         frames=(
-            *(_frame(earlier, contract) for earlier in observation.history),
-            _frame(observation, contract),
+            *(decoded(earlier, contract) for earlier in observation.history),
+            decoded(observation, contract),
         ),
         task=observation.task or default_task,
         robot_type=robot_type,
@@ -80,7 +80,8 @@ def action_chunk(
     )
 
 
-def _frame(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
+def decoded(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
+    """What was seen at one moment, as arrays; BadRequest where an image is too large."""
     for key, image in seen.images.items():
         if key in contract.cameras and (too_large := oversize(contract, key, image.shape)):
             raise BadRequest(too_large)

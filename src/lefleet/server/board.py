@@ -19,10 +19,10 @@ class Mail:
     body: bytes
     arrived_s: float = field(default_factory=time.monotonic)
 
-    def is_newer_than(self, other: "Mail") -> bool:
-        """By the robot's own numbers: networks may deliver out of order."""
-        mine, theirs = self.header, other.header
-        return (mine.episode_id, mine.seq_id) > (theirs.episode_id, theirs.seq_id)
+    @property
+    def number(self) -> tuple[int, int]:
+        """Episode and number by the robot's own count: networks may deliver out of order."""
+        return self.header.episode_id, self.header.seq_id
 
 
 @dataclass(eq=False)
@@ -49,10 +49,16 @@ class _Place:
 
     def holds(self, mail: Mail) -> bool:
         """Whether this very request is here already: robots send again what they fear is lost."""
-        return any(
-            one is not None and one.header.seq_id == mail.header.seq_id
-            for one in (self.mail, self.under_way)
-        )
+        return mail.number in self._numbers()
+
+    def is_past(self, mail: Mail) -> bool:
+        """Whether a newer request of its episode is here. What was here before does not count, or
+        one wrong number would silence a robot for good."""
+        episode_id, seq_id = mail.number
+        return any(episode == episode_id and seq > seq_id for episode, seq in self._numbers())
+
+    def _numbers(self) -> list[tuple[int, int]]:
+        return [one.number for one in (self.mail, self.under_way) if one is not None]
 
 
 class Board:
@@ -92,10 +98,11 @@ class Board:
             place = self._places.get(session.id)
             if place is None or place.holds(mail):
                 return
-            if place.mail is not None:
+            is_past = place.is_past(mail)
+            if is_past or place.mail is not None:
                 place.superseded += 1
-                if place.mail.is_newer_than(mail):
-                    return
+            if is_past:
+                return
             place.mail = mail
             if place.under_way is None:
                 self._has_mail.notify()

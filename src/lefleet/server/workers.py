@@ -10,13 +10,14 @@ import numpy as np
 
 from lefleet.policy.request import BadRequest, Chunk
 from lefleet.policy.served import ServedPolicy
-from lefleet.server.answering import action_chunk, codec_of, policy_request, request_seed
+from lefleet.server.answering import action_chunk, codec_of, decoded, policy_request, request_seed
 from lefleet.server.board import Board, Ticket
 from lefleet.server.capture import Captured, CaptureRing
 from lefleet.server.load import BusyMeter
 from lefleet.server.outcome import Observer, Outcome, Result
 from lefleet.server.session import Answer
 from lefleet_client import wire
+from lefleet_client.transport import TransportError
 
 _LOG = logging.getLogger(__name__)
 _JOIN_S = 5.0
@@ -71,11 +72,11 @@ class Workers:
 
     def _prepare_all(self) -> None:
         while (ticket := self._board.next_mail()) is not None:
+            is_prepared = False
             try:
                 is_prepared = self._prepare(ticket)
             except Exception as error:  # noqa: BLE001 - one robot's request must not end the thread
                 self._give_up(ticket, error)
-                is_prepared = False
             if is_prepared:
                 self._board.put_prepared(ticket)
             else:
@@ -110,7 +111,7 @@ class Workers:
         return True
 
     def _answer_probe(self, ticket: Ticket, observation: wire.Observation) -> None:
-        wire.decode_images(observation.images)
+        decoded(observation, self._policy.contract)
         header = ticket.mail.header
         decode_ms = (time.monotonic() - ticket.taken_s) * 1000
         ticket.session.tell(wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms), header)
@@ -170,9 +171,10 @@ class Workers:
     def _give_up(self, ticket: Ticket, error: Exception) -> None:
         """Tell the robot that no chunk will come; the log only has what nobody foresaw."""
         session, header = ticket.session, ticket.mail.header
-        result: Result = "stale" if isinstance(error, _Stale) else "failed"
+        is_unawaited = isinstance(error, _Stale | TransportError)
+        result: Result = "stale" if is_unawaited else "failed"
         reason = str(error)
-        if not isinstance(error, _Stale | wire.WireError | BadRequest | BadAnswer):
+        if not is_unawaited and not isinstance(error, wire.WireError | BadRequest | BadAnswer):
             reason = f"the server failed ({type(error).__name__}); its log says why"
             _LOG.error("event=request_failed client=%r", session.client_id, exc_info=error)
         session.tell(wire.RequestFailed(seq_id=header.seq_id, reason=reason[:_REASON]), header)
@@ -187,7 +189,10 @@ class Workers:
     def _note(self, ticket: Ticket, outcome: Outcome) -> None:
         ticket.session.note(outcome)
         for observer in self._observers:
-            observer.finished(outcome)
+            try:
+                observer.finished(outcome)
+            except Exception:  # noqa: BLE001 - who only looks on must not end the thread
+                _LOG.exception("event=observer_failed")
 
 
 class _Stale(Exception):

@@ -1,6 +1,7 @@
 """Servers that drain, die, come back, forget, and lose messages."""
 
 import threading
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -165,6 +166,25 @@ def test_what_is_lost_is_sent_again_under_the_same_number(any_world):
     assert (chunk.seq_id, chunk.model[0, 0]) == (second.header.seq_id, 12.0)
     assert second.header == first.header
     assert len(server.opens) == 1
+
+
+def test_losses_do_not_make_a_robot_too_patient_to_send_again(world):
+    """Every call loses its first sending; none waits longer for that than the one before."""
+
+    def lose_first(mail):
+        sendings[mail.header.seq_id] += 1
+        if sendings[mail.header.seq_id] > 1:
+            mail.chunk()
+
+    sendings = Counter()
+    world.server(act=lose_first)
+    policy = world.robot()
+    patience = []
+    for _ in range(3):
+        policy.infer(observation())
+        patience.append(policy._resend_s)
+    assert set(sendings.values()) == {2}
+    assert patience == patience[:1] * 3
 
 
 def test_a_late_answer_to_the_first_sending_counts(world):

@@ -229,8 +229,10 @@ class RemotePolicy:
         try:
             answer = exchange.ask(link, body)
         finally:
-            if exchange.round_trip_ms:
-                self._resend_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
+            if exchange.round_trip_ms and exchange.sent == 1:
+                # Of what was sent again nobody knows which sending was answered.
+                patience_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
+                self._resend_s = min(patience_s, self._timeout_s / 3)
         self._connection.require_open()
         if answer is not None:
             columns = answer.chunk.chunk_robot.shape[1]

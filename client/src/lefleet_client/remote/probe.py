@@ -7,7 +7,7 @@ import time
 from lefleet_client.remote.encoding import Codec, Request
 from lefleet_client.remote.errors import BadObservation
 from lefleet_client.remote.link import Link
-from lefleet_client.wire import Probed
+from lefleet_client.wire import Probed, RequestFailed
 
 ROUNDS = 5
 LOST_S = 0.3
@@ -65,4 +65,6 @@ def _probe(
         got = link.receive(left_s)
         if isinstance(got, Probed) and got.seq_id == seq_id:
             return time.monotonic() - began_s
+        if isinstance(got, RequestFailed) and got.seq_id == seq_id:
+            break
     return math.inf

@@ -36,13 +36,26 @@ _USED_IN: set[int] = set()
 """Processes that have opened a session: Zenoh's threads do not follow into a forked child."""
 
 
+class _Mark:
+    """Set once. It has no lock, so that a signal handler may interrupt whoever sets it."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+
 class _Declared:
     """Undeclares once; `closed` is set first, so that late callbacks know."""
 
-    def __init__(self, entity: Any, closed: threading.Event) -> None:
+    def __init__(self, entity: Any, closed: "_Mark") -> None:
         self._entity = entity
         self._closed = closed
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.on_close: Callable[[_Declared], None] = lambda _: None
 
     def close(self) -> None:
@@ -60,7 +73,7 @@ class _Declared:
 class _Publisher(_Declared):
     """Zenoh cannot undeclare a publisher while another thread uses it, so one lock guards both."""
 
-    def __init__(self, entity: Any, closed: threading.Event) -> None:
+    def __init__(self, entity: Any, closed: "_Mark") -> None:
         super().__init__(entity, closed)
         self._use = threading.RLock()
 
@@ -118,10 +131,10 @@ class ZenohTransport:
                     zenoh.Reliability.RELIABLE if qos.is_reliable else zenoh.Reliability.BEST_EFFORT
                 ),
             )
-        return self._keep(_Publisher(entity, threading.Event()))
+        return self._keep(_Publisher(entity, _Mark()))
 
     def subscribe(self, pattern: str, deposit: Deposit) -> Declared:
-        closed = threading.Event()
+        closed = _Mark()
 
         def deliver(sample: zenoh.Sample) -> None:
             if closed.is_set():
@@ -136,7 +149,7 @@ class ZenohTransport:
         return self._keep(_Declared(entity, closed))
 
     def serve(self, pattern: str, answer: Answer) -> Declared:
-        closed = threading.Event()
+        closed = _Mark()
 
         def asked(query: zenoh.Query) -> None:
             with query:
@@ -159,16 +172,18 @@ class ZenohTransport:
                 timeout=timeout_s,
                 payload=payload,
             )
-            return _gathered(replies)
+            answers = _gathered(replies)
+        self._require_open()
+        return answers
 
     def announce(self, key: str) -> Declared:
         place = concrete(key)
         with self._live() as session:
             token = session.liveliness().declare_token(place)
-        return self._keep(_Declared(token, threading.Event()))
+        return self._keep(_Declared(token, _Mark()))
 
     def watch(self, pattern: str, seen: Seen) -> Declared:
-        closed = threading.Event()
+        closed = _Mark()
 
         def changed(sample: zenoh.Sample) -> None:
             if not closed.is_set():
@@ -184,6 +199,7 @@ class ZenohTransport:
         place = expression(pattern)
         with self._live() as session:
             answers = _gathered(session.liveliness().get(place, timeout=timeout_s))
+        self._require_open()
         if not answers.replies and not answers.is_complete:
             raise NoAnswer(f"{pattern}: nobody said within {timeout_s:g} s who is alive")
         return frozenset(reply.key for reply in answers.replies)
@@ -213,10 +229,13 @@ class ZenohTransport:
                 "this transport was opened before a fork; use the spawn start method, and open one "
                 "in the child"
             )
-        if self._is_closed:
-            raise Closed("the transport is closed")
+        self._require_open()
         with _closed_is_told():
             yield self._session
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise Closed("the transport is closed")
 
     def _keep(self, declared: D) -> D:
         with self._lock:
