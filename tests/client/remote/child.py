@@ -1,5 +1,6 @@
 """A scripted server in a process of its own, that can be killed or frozen."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ class ChildServer:
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads may run on for a moment, and answer once more.
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)

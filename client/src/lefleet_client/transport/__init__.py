@@ -1,16 +1,17 @@
 """How bytes get from a robot to a policy server and back: one small seam, two networks behind it.
 
-    errors       what can go wrong with a network
-    seam         what a transport does, and which threads call whom
-    slot         a mailbox that holds only the newest item
-    settings     how to open a Zenoh session
-    expressions  keys and key expressions
-    zenoh_node   the seam over Zenoh
-    memory       the same seam inside one process, for unit tests
-    gathering    the answers to one question in memory, for a bounded time
-    ending       closes what a program forgot
-    callbacks    callbacks of others, kept from doing harm
-    lane         the thread behind each declaration in memory
+    errors        what can go wrong with a network
+    seam          what a transport does, and which threads call whom
+    slot          a mailbox that holds only the newest item
+    settings      how to open a Zenoh session
+    expressions   keys and key expressions
+    zenoh_node    the seam over Zenoh
+    declarations  what is declared there, until it is closed
+    memory        the same seam inside one process, for unit tests
+    gathering     the answers to one question in memory, for a bounded time
+    ending        closes what a program forgot
+    callbacks     callbacks of others, kept from doing harm
+    lane          the thread behind each declaration in memory
 
 Bytes come from `wire` and from captures, and arrive in callbacks that only deposit. Keys and bytes
 mean nothing here. Imports zenoh, msgspec and the limits of `wire`; servers and edges may import it.

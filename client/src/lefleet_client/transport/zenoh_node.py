@@ -3,13 +3,19 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import zenoh
 
 from lefleet_client.transport.callbacks import attempt
+from lefleet_client.transport.declarations import (
+    Declaration,
+    Mark,
+    PublisherDeclaration,
+    closed_is_told,
+)
 from lefleet_client.transport.ending import ENDING
 from lefleet_client.transport.errors import CannotOpen, Closed, Forked, NoAnswer
 from lefleet_client.transport.expressions import concrete, expression, is_pattern
@@ -30,63 +36,10 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 _LOG = logging.getLogger(__name__)
 _FAILED = b"lefleet: failed to answer"
 
-D = TypeVar("D", bound="_Declared")
+D = TypeVar("D", bound="Declaration")
 
 _USED_IN: set[int] = set()
 """Processes that have opened a session: Zenoh's threads do not follow into a forked child."""
-
-
-class _Mark:
-    """Set once. It has no lock, so that a signal handler may interrupt whoever sets it."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-
-class _Declared:
-    """Undeclares once; `closed` is set first, so that late callbacks know."""
-
-    def __init__(self, entity: Any, closed: "_Mark") -> None:
-        self._entity = entity
-        self._closed = closed
-        self._lock = threading.RLock()
-        self.on_close: Callable[[_Declared], None] = lambda _: None
-
-    def close(self) -> None:
-        with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
-        self.on_close(self)
-        try:
-            self._entity.undeclare()
-        except zenoh.ZError as error:
-            _LOG.debug("undeclare: %s", error)
-
-
-class _Publisher(_Declared):
-    """Zenoh cannot undeclare a publisher while another thread uses it, so one lock guards both."""
-
-    def __init__(self, entity: Any, closed: "_Mark") -> None:
-        super().__init__(entity, closed)
-        self._use = threading.RLock()
-
-    def put(self, payload: bytes, attachment: bytes) -> None:
-        with self._use:
-            if self._closed.is_set():
-                raise Closed("the publisher is closed")
-            with _closed_is_told():
-                self._entity.put(payload, attachment=attachment)
-
-    def close(self) -> None:
-        with self._use:
-            super().close()
 
 
 class ZenohTransport:
@@ -99,7 +52,7 @@ class ZenohTransport:
     def __init__(self, session: zenoh.Session) -> None:
         self._session = session
         self._lock = threading.RLock()
-        self._declared: dict[_Declared, None] = {}
+        self._declared: dict[Declaration, None] = {}
         self._is_closed = False
         self._pid = os.getpid()
         ENDING.add(self, self.close)
@@ -131,10 +84,10 @@ class ZenohTransport:
                     zenoh.Reliability.RELIABLE if qos.is_reliable else zenoh.Reliability.BEST_EFFORT
                 ),
             )
-        return self._keep(_Publisher(entity, _Mark()))
+        return self._keep(PublisherDeclaration(entity, Mark()))
 
     def subscribe(self, pattern: str, deposit: Deposit) -> Declared:
-        closed = _Mark()
+        closed = Mark()
 
         def deliver(sample: zenoh.Sample) -> None:
             if closed.is_set():
@@ -146,10 +99,10 @@ class ZenohTransport:
         place = expression(pattern)
         with self._live() as session:
             entity = session.declare_subscriber(place, deliver)
-        return self._keep(_Declared(entity, closed))
+        return self._keep(Declaration(entity, closed))
 
     def serve(self, pattern: str, answer: Answer) -> Declared:
-        closed = _Mark()
+        closed = Mark()
 
         def asked(query: zenoh.Query) -> None:
             with query:
@@ -159,7 +112,7 @@ class ZenohTransport:
         place = expression(pattern)
         with self._live() as session:
             entity = session.declare_queryable(place, asked)
-        return self._keep(_Declared(entity, closed))
+        return self._keep(Declaration(entity, closed))
 
     def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
         place = expression(pattern)
@@ -180,10 +133,10 @@ class ZenohTransport:
         place = concrete(key)
         with self._live() as session:
             token = session.liveliness().declare_token(place)
-        return self._keep(_Declared(token, _Mark()))
+        return self._keep(Declaration(token, Mark()))
 
     def watch(self, pattern: str, seen: Seen) -> Declared:
-        closed = _Mark()
+        closed = Mark()
 
         def changed(sample: zenoh.Sample) -> None:
             if not closed.is_set():
@@ -193,7 +146,7 @@ class ZenohTransport:
         place = expression(pattern)
         with self._live() as session:
             entity = session.liveliness().declare_subscriber(place, changed, history=True)
-        return self._keep(_Declared(entity, closed))
+        return self._keep(Declaration(entity, closed))
 
     def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
         place = expression(pattern)
@@ -230,7 +183,7 @@ class ZenohTransport:
                 "in the child"
             )
         self._require_open()
-        with _closed_is_told():
+        with closed_is_told():
             yield self._session
 
     def _require_open(self) -> None:
@@ -248,18 +201,9 @@ class ZenohTransport:
             raise Closed("the transport is closed")
         return declared
 
-    def _forget(self, declared: _Declared) -> None:
+    def _forget(self, declared: Declaration) -> None:
         with self._lock:
             self._declared.pop(declared, None)
-
-
-@contextmanager
-def _closed_is_told() -> Iterator[None]:
-    """Zenoh fails with everything that is already closed on the other side of its border."""
-    try:
-        yield
-    except zenoh.ZError as error:
-        raise Closed(f"the transport is closed: {error}") from None
 
 
 def _why_not(settings: ZenohSettings, said: str) -> str:
