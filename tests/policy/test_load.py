@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lerobot.configs import PreTrainedConfig
 from safetensors.torch import load_file, save_file
 
 from lefleet.errors import BadInput
@@ -145,6 +146,16 @@ def test_without_a_contract_order_is_trusted_or_nothing_starts(tmp_path):
     served = load_policy(model(tmp_path), trust_order=True)
     assert served.contract.action_names == ("0", "1", "2")
     assert len(served.warnings) == 1
+
+
+def test_numbers_that_training_wrote_for_want_of_names_are_no_names(tmp_path):
+    """Our own training writes them beside the weights when its data has none."""
+    tiny.act_environment(tmp_path)
+    config = PreTrainedConfig.from_pretrained(tmp_path)
+    tiny.write_contract(tmp_path, config, action_names=("0", "1", "2"))
+    with pytest.raises(BadInput, match=r"contract\.action_names: .* unknown"):
+        load_policy(model(tmp_path))
+    assert "trusted" in load_policy(model(tmp_path), trust_order=True).warnings[0]
 
 
 def test_trust_is_not_enough_where_names_decide_what_a_number_means(tmp_path):

@@ -12,6 +12,7 @@ from lefleet.policy.features import Features, height_width_channels
 from lefleet.policy.settings import ContractOverride
 from lefleet.policy.sources import MANIFEST, Known, sources_of
 from lefleet.records.border import as_bad_input
+from lefleet.records.checkpoint import column_numbers
 from lefleet_client import wire
 
 _REMEDY = (
@@ -70,15 +71,6 @@ def find_contract(
     return FoundContract(contract, search.description(), warnings)
 
 
-def are_numbers(names: tuple[str, ...]) -> bool:
-    """Whether columns are only numbered, because nobody ever named them."""
-    return names == _numbers(len(names))
-
-
-def _numbers(size: int) -> tuple[str, ...]:
-    return tuple(str(column) for column in range(size))
-
-
 class _Search:
     """Asks sources in their order, and remembers which ones it used."""
 
@@ -115,7 +107,7 @@ class _Search:
             if not self._trust_order:
                 raise BadInput(f"contract.{field}: the names of its columns are unknown.", _REMEDY)
             self.is_trusting = True
-            return _numbers(size)
+            return column_numbers(size)
         if len(names) != size:
             raise BadInput(
                 f"contract.{field}: {self.description()} has {len(names)} names, the policy's "

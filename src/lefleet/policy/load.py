@@ -12,7 +12,7 @@ from lefleet.policy.checkpoint import (
     read_config,
     rename_map_of,
 )
-from lefleet.policy.contract import are_numbers, find_contract
+from lefleet.policy.contract import find_contract
 from lefleet.policy.families import Family, family_of
 from lefleet.policy.features import features_of
 from lefleet.policy.pipeline import relative_step
@@ -21,6 +21,7 @@ from lefleet.policy.runner import Runner
 from lefleet.policy.served import Processors, ServedPolicy
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.policy.warmup import first_chunk, impurity, warm_up
+from lefleet.records.checkpoint import are_numbers
 
 
 def load_policy(

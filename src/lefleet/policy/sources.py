@@ -8,7 +8,8 @@ import msgspec
 
 from lefleet.policy.settings import ContractOverride
 from lefleet.records import Contract, decode
-from lefleet.stages.contract import CONTRACT_FILE
+from lefleet.records.checkpoint import are_numbers
+from lefleet.stages.contract import CONTRACT_FILE, column_names
 
 MANIFEST = "the manifest"
 
@@ -43,14 +44,20 @@ def _beside_weights(folder: Path, rename_map: dict[str, str]) -> Known | None:
     if not file.is_file():
         return None
     written: Contract = decode(file.read_bytes(), Contract, str(file))
+    vectors = {key: _unless_numbers(names) for key, names in written.vectors.items()}
     return Known(
         CONTRACT_FILE,
-        written.action_names,
-        _renamed(written.vectors, rename_map),
+        _unless_numbers(written.action_names),
+        _renamed(vectors, rename_map),
         _renamed(written.cameras, rename_map),
         written.fps,
         written.robot_type,
     )
+
+
+def _unless_numbers(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Training writes numbers where its data has no names: that is no knowledge of an order."""
+    return () if are_numbers(names) else names
 
 
 def _in_config(config: Any) -> Known | None:
@@ -87,16 +94,6 @@ def _root(dataset: dict[str, Any]) -> Path:
 
     root = dataset.get("root")
     return Path(root) if root else Path(HF_LEROBOT_HOME) / str(dataset.get("repo_id"))
-
-
-def column_names(feature: dict[str, Any]) -> tuple[str, ...]:
-    """Names of a vector's columns: a list, lists under keys, places by name; empty if unnamed."""
-    names = feature.get("names") or ()
-    if isinstance(names, dict) and all(isinstance(place, int) for place in names.values()):
-        return tuple(sorted(names, key=names.__getitem__))
-    if isinstance(names, dict):
-        return tuple(name for group in names.values() for name in group)
-    return tuple(names)
 
 
 def _in_manifest(override: ContractOverride | None) -> Known | None:

@@ -19,6 +19,16 @@ class Contract(Strict, frozen=True, kw_only=True):
     dataset_digest: str
 
 
+def column_numbers(size: int) -> tuple[str, ...]:
+    """What stands for names where nobody ever gave any."""
+    return tuple(str(column) for column in range(size))
+
+
+def are_numbers(names: tuple[str, ...]) -> bool:
+    """Whether columns are only numbered, so that their order is not known."""
+    return names == column_numbers(len(names))
+
+
 class LossPoint(Strict, frozen=True, kw_only=True):
     """One line of the training log."""
 

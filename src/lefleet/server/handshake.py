@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lefleet.policy.contract import are_numbers
+from lefleet.records.checkpoint import are_numbers
 from lefleet_client import wire
 
 MORE_PIXELS = 16

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from lefleet.records import Contract, DatasetRecord
+from lefleet.records.checkpoint import column_numbers
 
 CONTRACT_FILE = "lefleet.json"
 
@@ -36,11 +37,15 @@ def contract_of(dataset: DatasetRecord, policy_type: str, info: dict[str, Any]) 
     )
 
 
-def _names(feature: dict[str, Any]) -> tuple[str, ...]:
-    """Names of a vector's columns: a list, lists under keys, or places by name."""
-    names = feature.get("names") or [str(column) for column in range(feature["shape"][0])]
+def column_names(feature: dict[str, Any]) -> tuple[str, ...]:
+    """Names of a vector's columns: a list, lists under keys, places by name; empty if unnamed."""
+    names = feature.get("names") or ()
     if isinstance(names, dict) and all(isinstance(place, int) for place in names.values()):
-        names = sorted(names, key=names.__getitem__)
-    elif isinstance(names, dict):
-        names = [name for group in names.values() for name in group]
+        return tuple(sorted(names, key=names.__getitem__))
+    if isinstance(names, dict):
+        return tuple(name for group in names.values() for name in group)
     return tuple(names)
+
+
+def _names(feature: dict[str, Any]) -> tuple[str, ...]:
+    return column_names(feature) or column_numbers(feature["shape"][0])
