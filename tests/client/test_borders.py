@@ -34,7 +34,8 @@ PUBLIC = {
         matching_servers parse_key slug""",
     transport: """ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen Closed Declared
         Forked MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply
-        Sample Slot Tls Transport TransportError ZenohSettings ZenohTransport ask_one""",
+        Sample Slot Tls Transport TransportError ZenohSettings ZenohTransport ask_one
+        is_gone""",
     remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
         Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing
         WrongModel discover example_observation ping""",

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from lefleet.server.sessions import Sessions
 from lefleet.server.wiring import Stranger
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, NoAnswer, Transport, TransportError
+from lefleet_client.transport import ACTION, NoAnswer, Transport, TransportError, is_gone
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.25
@@ -106,11 +106,11 @@ class Janitor:
         if session is None:
             return
         try:
-            is_there = bool(self._transport.present(self._keys.client(place).alive, _ASK_S))
+            has_left = is_gone(self._transport, self._keys.client(place).alive, _ASK_S)
         except NoAnswer:
             self._doubt(place)
             return
-        if not is_there:
+        if has_left:
             self._sessions.close(place, session.id, "the robot went away")
 
     def _close_idle(self) -> None:

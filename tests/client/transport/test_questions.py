@@ -8,6 +8,7 @@ from lefleet_client.transport import (
     AnswerFailed,
     NoAnswer,
     ask_one,
+    is_gone,
 )
 from lefleet_client.wire import ServiceKeys
 from tests.client.transport.waiting import LONG_S, Log, bounded
@@ -144,3 +145,19 @@ def test_many_threads_may_ask(network, pair):
     for thread in threads:
         thread.join(LONG_S)
     assert sorted(answers) == [b"%d" % i for i in range(8)]
+
+
+def test_somebody_is_gone_only_when_two_answers_say_so():
+    class Forgetful:
+        """Its answers, in order."""
+
+        def __init__(self, *answers):
+            self._answers = list(answers)
+
+        def present(self, pattern, timeout_s):
+            return self._answers.pop(0)
+
+    here, nobody = frozenset({"a"}), frozenset()
+    assert not is_gone(Forgetful(here), "a", 1.0)
+    assert not is_gone(Forgetful(nobody, here), "a", 1.0)
+    assert is_gone(Forgetful(nobody, nobody), "a", 1.0)

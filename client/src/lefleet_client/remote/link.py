@@ -15,6 +15,7 @@ from lefleet_client.transport import (
     Transport,
     TransportError,
     ask_one,
+    is_gone,
 )
 from lefleet_client.wire import (
     CHUNK,
@@ -159,7 +160,7 @@ class Link:
     def is_present(self, timeout_s: float) -> bool:
         """Whether the server can be seen now, or nobody says that it cannot."""
         try:
-            return bool(self._transport.present(self._server_keys.alive, timeout_s))
+            return not is_gone(self._transport, self._server_keys.alive, timeout_s)
         except NoAnswer:
             return True
 

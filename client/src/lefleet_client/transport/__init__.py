@@ -46,6 +46,7 @@ from lefleet_client.transport.seam import (
     Sample,
     Transport,
     ask_one,
+    is_gone,
 )
 from lefleet_client.transport.settings import Tls, ZenohSettings
 from lefleet_client.transport.slot import Slot
@@ -77,4 +78,5 @@ __all__ = [
     "ZenohSettings",
     "ZenohTransport",
     "ask_one",
+    "is_gone",
 ]
