@@ -22,13 +22,13 @@ from benchmarks.gates import (
 from benchmarks.report import Section, table
 from benchmarks.workshop import Workshop, say
 from lefleet.stats import (
+    Gate,
     GateRule,
-    assess,
+    Pair,
     exact_interval,
     fixed_power,
     fixed_size,
     gate_alpha,
-    read_pairs,
 )
 
 GATES = 10
@@ -205,10 +205,11 @@ def _replays(size: Size) -> tuple[list[str], list[str]]:
                 generator.permutation([1] * count + [0] * (100 - count)).tolist()
                 for count in (after, before)
             )
-            pairs = read_pairs(candidate, baseline)
-            ends.append(assess(GateRule(alpha=ALPHA, max_pairs=100), pairs))
-        e_values = np.exp([end.log_e for end in ends])
-        p_values = [end.p_value for end in ends]
+            differences = [a - b for a, b in zip(candidate, baseline, strict=True)]
+            pairs = [Pair(one, float(one)) for one in differences]
+            ends.append(Gate.start(GateRule(alpha=ALPHA, max_pairs=100)).observe(pairs))
+        e_values = np.exp([end.last_look.log_e for end in ends])
+        p_values = [end.last_look.p_value for end in ends]
         rows.append(
             (
                 f"{before} → {after} of 100",
@@ -247,7 +248,7 @@ def _checked(size: Size) -> tuple[list[str], list[str]]:
         ends = run_gates(rule, drawn)
         verdicts = {"better": BETTER, "worse": WORSE}
         for row, verdict, pairs in zip(drawn, ends.verdict, ends.pairs, strict=True):
-            end = assess(rule, as_pairs(row))
+            end = Gate.start(rule).observe(as_pairs(row))
             agreed += verdicts.get(end.state, 0) == verdict and end.pairs == pairs
             counted += 1
     return [], [

@@ -134,7 +134,7 @@ def _train_and_judge(workshop: Workshop, size: Size, data: Path, seed: int) -> t
         episodes_per_task=size.episodes,
         videos_per_task=0,
     )
-    return folder, workshop.stage(request)[1].candidate.overall
+    return folder, workshop.stage(request)[1].result.overall
 
 
 def _count(record: DatasetRecord, tasks: Sequence[str]) -> dict[str, int]:

@@ -27,7 +27,7 @@ def measure(workshop: Workshop) -> Section:
         checkpoint=str(trained), tasks=tasks, episodes_per_task=count, videos_per_task=0
     )
     _, evaluation = workshop.stage(request)
-    result = evaluation.candidate
+    result = evaluation.result
     expert = _expert_successes(demos)
     rows = [
         (

@@ -10,9 +10,9 @@ from lefleet.records import (
     EpisodeRecord,
     EvaluationRecord,
     GateLook,
+    GateResult,
     LossPoint,
     MixRecord,
-    PairCounts,
     PolicyResult,
     Rate,
     Tally,
@@ -100,9 +100,7 @@ def policy_result(successes: int) -> PolicyResult:
 
 def evaluation_record(**changes) -> EvaluationRecord:
     values = {
-        "candidate": policy_result(3),
-        "baseline": policy_result(1),
-        "pairs": PairCounts(both=1, only_candidate=2, only_baseline=0, neither=1),
+        "result": policy_result(3),
         "tasks": ("push",),
         "first_seed": 100_000_000,
         "episodes_per_task": 4,
@@ -112,18 +110,7 @@ def evaluation_record(**changes) -> EvaluationRecord:
     return EvaluationRecord(**values | changes)
 
 
-def comparison_record(**changes) -> ComparisonRecord:
-    rate = Rate(successes=3, episodes=4, rate=0.75, interval=(0.1, 0.9))
-    look = GateLook(
-        pairs=4,
-        wins=3,
-        losses=1,
-        log_e=0.5,
-        p_value=0.3,
-        p_worse=0.9,
-        interval=(-0.4, 0.9),
-        power=0.5,
-    )
+def gate_result(**changes) -> GateResult:
     values = {
         "verdict": "inconclusive",
         "ended": "exhausted",
@@ -140,18 +127,31 @@ def comparison_record(**changes) -> ComparisonRecord:
         "min_effect": 0.15,
         "max_pairs": 4,
         "fixed_pairs": 100,
+    }
+    return GateResult(**values | changes)
+
+
+def comparison_record(**changes) -> ComparisonRecord:
+    rate = Rate(successes=3, episodes=4, rate=0.75, interval=(0.1, 0.9))
+    look = GateLook(
+        pairs=4,
+        wins=3,
+        losses=1,
+        log_e=0.5,
+        p_value=0.3,
+        p_worse=0.9,
+        interval=(-0.4, 0.9),
+        power=0.5,
+    )
+    values = {
+        "gate": gate_result(),
         "metric": "success",
         "scope": "pooled",
         "candidate": "c" * 64,
         "baseline": "b" * 64,
         "candidate_path": "/train/pretrained_model",
         "baseline_path": "/before/pretrained_model",
-        "tasks": ("push",),
-        "per_task": {
-            "push": TaskPairs(
-                pairs=4, wins=3, losses=1, candidate=rate, baseline=rate, is_worse=False
-            )
-        },
+        "per_task": {"push": TaskPairs(pairs=4, wins=3, losses=1, candidate=rate, baseline=rate)},
         "looks": (look,),
         "first_seed": 300_010_000,
         "episodes": 8,

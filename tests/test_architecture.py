@@ -27,7 +27,7 @@ PACKAGES = sorted({path.parent for path in MODULES} - {SOURCE})
 MAY_IMPORT = {
     "errors": set(),
     "records": {"errors"},
-    "stats": {"errors"},
+    "stats": {"errors", "records"},
     "process": {"errors"},
     "sim": {"errors"},
     "rollouts": {"errors", "records", "process", "sim"},
@@ -51,14 +51,14 @@ PUBLIC = {
     lefleet: """BadInput CheckpointRecord CompareRequest ComparisonRecord Contract Corrections
         DatasetRecord EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
         ImproveRequest LeFleetError MixRecord StageFailed TrainRequest run_stage""",
-    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareRequest
+    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareOptions CompareRequest
         ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision
         EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
-        ExpertGrowth GateEvidence GateLook GatePlan ImprovePlan ImproveRequest LossPoint MixRecord
-        PairCounts PolicyResult Rate Record Request RunConfig Rung SeedBlock Tally TaskPairs
+        ExpertGrowth GateLook GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord
+        PolicyResult Rate Record Request RunConfig Rung SeedBlock Tally TaskPairs
         TrainRequest decode encode validated""",
-    lefleet.stats: """Assessment Gate GateRule Look Pair Progress assess exact_interval fixed_power
-        fixed_size gate_alpha log_e_value match_trials progress_of read_pairs success_of""",
+    lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
+        match_trials progress_of success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride Frame ModelSettings Pipeline PolicyRequest

@@ -37,8 +37,8 @@ from lefleet.records import (
             TrainRequest(dataset="d", policy={"dim_model": "8"}, rename_map={"a": "b"}, steps=7),
         ),
         (
-            "eval --checkpoint c --baseline b --videos-per-task 0",
-            EvaluateRequest(checkpoint="c", baseline="b", videos_per_task=0),
+            "eval --checkpoint c --videos-per-task 0",
+            EvaluateRequest(checkpoint="c", videos_per_task=0),
         ),
         (
             "improve --checkpoint c --demos d --method harvest --mixing-ratio 0.25",

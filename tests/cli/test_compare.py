@@ -27,12 +27,14 @@ def test_a_file_is_judged_with_a_sentence_and_a_plot(lefleet, results, tmp_path)
     assert code == 0
     assert out.startswith("A is better than B: of 15 pairs it won 8 and lost 0.")
     assert (tmp_path / "answer" / "evidence.png").stat().st_size > 1000
-    assert json.loads((tmp_path / "answer" / "record.json").read_text())["verdict"] == "better"
+    assert (
+        json.loads((tmp_path / "answer" / "record.json").read_text())["gate"]["verdict"] == "better"
+    )
 
 
 def test_json_has_what_a_script_needs(lefleet, results):
     code, out, _ = lefleet("compare", "--from", "results.csv", "--json")
-    found = json.loads(out)
+    found = json.loads(out)["gate"]
     assert code == 0
     assert found.keys() >= KEYS
     assert found["verdict"] == "better"

@@ -87,20 +87,16 @@ def test_a_single_episode_is_not_shown_as_several(capsys):
     assert shown(capsys, dataset_record(episodes=(4,))).startswith("1 episode, 30 frames")
 
 
-def test_an_evaluation_is_shown_beside_its_baseline(capsys):
+def test_an_evaluation_is_shown_task_by_task(capsys):
     text = shown(capsys, evaluation_record())
-    row = ["3/4", "=", "75%", "(10%", "to", "90%)", "1/4", "=", "25%", "(10%", "to", "90%)"]
+    row = ["3/4", "=", "75%", "(10%", "to", "90%)"]
     assert ["push", *row] in rows(text)
     assert ["all", *row] in rows(text)
-    assert "both 1, only the candidate 2, only the baseline 0, neither 1." in text
     assert "No videos: no graphics" in text
 
 
-def test_an_evaluation_without_baseline_shows_one_column(capsys):
-    text = shown(capsys, evaluation_record(baseline=None, pairs=None, videos_note=""))
-    assert "baseline" not in text
-    assert "videos" not in text
-    assert ["push", "3/4", "=", "75%", "(10%", "to", "90%)"] in rows(text)
+def test_videos_that_were_filmed_need_no_remark(capsys):
+    assert "videos" not in shown(capsys, evaluation_record(videos_note=""))
 
 
 def test_a_mix_is_shown_with_what_was_added(capsys):

@@ -81,7 +81,7 @@ def test_a_mix_is_a_dataset(ledger):
 
 def test_the_episodes_that_judged_a_checkpoint_are_counted(ledger):
     commit(ledger, 0, "train", checkpoint_record())
-    record = evaluation_record(baseline=None, pairs=None)
+    record = evaluation_record()
     commit(ledger, 0, "evaluate", record, [episode(seed=0), episode(seed=1)])
     assert ledger.lineage("c" * 64)["evaluation_episodes"] == 2
 

@@ -7,7 +7,7 @@ from lefleet.loop.next_step import Decide, EndRun, RunStage, Step, next_step
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import (
     Decision,
-    GateEvidence,
+    GateResult,
     PolicyResult,
     Rate,
     Record,
@@ -20,6 +20,7 @@ from tests.samples import (
     comparison_record,
     dataset_record,
     evaluation_record,
+    gate_result,
     mix_record,
 )
 
@@ -56,30 +57,22 @@ def record(cycle: int, stage: str, successes: int = 2) -> Record:
         case "improve":
             return mix_record(tallies={"push": Tally(kept=1, attempted=5)})
         case "evaluate":
-            return evaluation_record(candidate=result(successes, cycle), baseline=None, pairs=None)
+            return evaluation_record(result=result(successes, cycle))
         case _:
             return comparison_record(candidate=digest(cycle))
 
 
-def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateEvidence:
+def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateResult:
     values = {
         "verdict": verdict,
         "ended": ended or ("futile" if verdict == "inconclusive" else verdict),
         "pairs": 10,
         "wins": 1,
-        "losses": 1,
-        "e_value": 1.5,
         "p_value": 0.75,
-        "p_worse": 0.8,
-        "difference": 0.0,
-        "interval": (-0.5, 0.5),
         "alpha": 0.05,
-        "number": 1,
         "max_pairs": 20,
-        "min_effect": 0.15,
-        "fixed_pairs": 30,
     }
-    return GateEvidence(**values | changes)
+    return gate_result(**values | changes)
 
 
 def decision(cycle: int, outcome: str, blessed: str = "", rung: int = 0, **changes) -> Decision:

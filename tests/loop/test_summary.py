@@ -18,7 +18,7 @@ def test_every_file_of_a_finished_run_is_there(tmp_path):
         for stage in stages:
             made = record(number, stage)
             if stage == "evaluate":
-                made = evaluation_record(baseline=None, pairs=None)
+                made = evaluation_record()
             ledger.commit_stage(ledger.start_attempt("r", number, stage, ExpertDemos()), made)
     ledger.record_decision("r", decision(0, "baseline", "c0"))
     ledger.record_decision("r", decision(1, "iterate", "c0", gate=gate()))

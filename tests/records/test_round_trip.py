@@ -49,14 +49,14 @@ REQUESTS = [
         memory_data=False,
         extra_args=("--x=1", "--y"),
     ),
-    EvaluateRequest(checkpoint="c", baseline="b", workers=2, episode_length=9, device="cuda"),
+    EvaluateRequest(checkpoint="c", workers=2, episode_length=9, device="cuda"),
     ImproveRequest(checkpoint="c", demos="d", method="harvest", mixing_ratio=0.3),
 ]
 RECORDS = [
     dataset_record(),
     checkpoint_record(),
     evaluation_record(),
-    evaluation_record(baseline=None, pairs=None),
+    evaluation_record(),
     mix_record(),
 ]
 

@@ -34,7 +34,7 @@ def comparison(once, checkpoint, weak):
 
 def test_a_trained_policy_is_better_than_an_untrained_one_after_few_pairs(comparison):
     record = json.loads((comparison / "record.json").read_text())
-    assert record["verdict"] == "better"
+    assert record["gate"]["verdict"] == "better"
     assert record["pairs"] < 60
     assert record["p_value"] <= 0.05
     assert record["episodes"] >= 2 * record["pairs"]
@@ -71,22 +71,22 @@ def test_a_killed_comparison_goes_on_to_the_same_verdict(comparison, checkpoint,
     record = run_stage(request(checkpoint, weak), folder)
     assert episodes.read_bytes().startswith(before[: before.rindex(b"\n") + 1])
     whole = json.loads((comparison / "record.json").read_text())
-    assert record.pairs == whole["pairs"]
+    assert record.gate.pairs == whole["gate"]["pairs"]
     assert [look.log_e for look in record.looks] == [look["log_e"] for look in whole["looks"]]
 
 
 def test_a_checkpoint_is_no_better_than_itself(weak, tmp_path):
     record = run_stage(request(weak, weak, tasks=("push",), max_pairs=5), tmp_path / "same")
-    assert (record.verdict, record.wins, record.losses) == ("inconclusive", 0, 0)
-    assert record.difference == 0.0
+    assert (record.gate.verdict, record.gate.wins, record.gate.losses) == ("inconclusive", 0, 0)
+    assert record.gate.difference == 0.0
 
 
 def test_another_environment_is_compared_through_lerobot_eval(checkpoint, weak, tmp_path):
     env = {"discover_packages_path": "lefleet.sim", "type": "lefleet_metaworld", "task": "push"}
     asked = request(checkpoint, weak, tasks=("push",), max_pairs=6, initial_states=4, env=env)
     record = run_stage(asked, tmp_path / "stock")
-    assert (record.max_pairs, record.episodes) == (4, 8)
-    assert record.pairs == sum(task.pairs for task in record.per_task.values()) <= 4
+    assert (record.gate.max_pairs, record.episodes) == (4, 8)
+    assert record.gate.pairs == sum(task.pairs for task in record.per_task.values()) <= 4
     assert "4 initial states" in record.note
 
 

@@ -206,21 +206,6 @@ def test_a_killed_evaluation_goes_on_after_the_last_episode(checkpoint, evaluati
     assert outcomes(folder) == outcomes(evaluation)
 
 
-def test_two_checkpoints_run_on_the_same_seeds(checkpoint, tmp_path):
-    request = EvaluateRequest(
-        checkpoint=str(checkpoint),
-        baseline=str(checkpoint),
-        tasks=("push", "door-open"),
-        episodes_per_task=4,
-        videos_per_task=0,
-    )
-    record = run_stage(request, tmp_path / "evaluate")
-    assert record.baseline is not None
-    assert record.pairs is not None
-    assert record.pairs.both + record.pairs.neither == 8, "a policy differs from itself"
-    assert record.candidate.overall == record.baseline.overall
-
-
 @pytest.mark.parametrize("method", ["harvest", "correct"])
 def test_improving_adds_to_the_demonstrations_within_the_ratio(method, checkpoint, demos, tmp_path):
     request = ImproveRequest(

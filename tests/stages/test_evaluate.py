@@ -1,9 +1,6 @@
-"""Rates, summaries and pairs of an evaluation."""
+"""Rates and summaries of an evaluation."""
 
-import pytest
-
-from lefleet.records import PairCounts
-from lefleet.stages.evaluate import count_pairs, rate, summarise
+from lefleet.stages.evaluate import rate, summarise
 from lefleet.stages.references import CheckpointReference
 from lefleet.stats import exact_interval
 from tests.samples import episode
@@ -46,24 +43,3 @@ def test_a_summary_averages_progress_and_length():
     )
     assert found.mean_progress == 0.625
     assert found.mean_length == 17.5
-
-
-def test_pairs_are_counted_by_who_succeeded():
-    ours = episodes("push", "ssssfff")
-    theirs = episodes("push", "sfffssf", policy="baseline")
-    assert count_pairs(ours, theirs) == PairCounts(
-        both=1, only_candidate=3, only_baseline=2, neither=1
-    )
-
-
-def test_pairs_meet_on_task_and_seed_in_whatever_order_they_ran():
-    ours = [*episodes("push", "sf"), *episodes("reach", "fs")]
-    theirs = [*episodes("reach", "ff"), *episodes("push", "sf")][::-1]
-    assert count_pairs(ours, theirs) == PairCounts(
-        both=1, only_candidate=1, only_baseline=0, neither=2
-    )
-
-
-def test_an_episode_without_its_partner_is_an_error():
-    with pytest.raises(KeyError):
-        count_pairs(episodes("push", "ss"), episodes("push", "s"))

@@ -3,6 +3,7 @@
 import pytest
 
 from lefleet.errors import BadInput
+from lefleet.records import CompareOptions
 from lefleet.stages.outcomes import compare_outcomes, interleaved
 from lefleet.stages.verdict import Outcome
 
@@ -12,7 +13,7 @@ def judge(tmp_path):
     def run(text: str, metric: str = "success", alpha: float = 0.05):
         path = tmp_path / "results.csv"
         path.write_text(text)
-        return compare_outcomes(path, alpha=alpha, metric=metric, scope="pooled", min_effect=0.15)
+        return compare_outcomes(path, CompareOptions(alpha=alpha, metric=metric))
 
     return run
 
@@ -23,20 +24,28 @@ def paired(*rows: tuple, head: str = "trial,task,a,b") -> str:
 
 def test_pairs_from_a_real_robot(judge):
     record = judge(paired(*[(number, "pick", 1, int(number % 4 == 0)) for number in range(30)]))
-    assert (record.verdict, record.max_pairs, record.candidate) == ("better", 30, "a")
-    assert record.pairs == 10
+    assert (record.gate.verdict, record.gate.max_pairs, record.candidate) == ("better", 30, "a")
+    assert record.gate.pairs == 10
     assert record.per_task["pick"].losses == 0
 
 
 def test_all_rows_are_used_where_nothing_is_shown(judge):
     record = judge(paired(*[(number, "pick", 1, 1) for number in range(30)]))
-    assert (record.verdict, record.ended, record.pairs) == ("inconclusive", "exhausted", 30)
+    assert (record.gate.verdict, record.gate.ended, record.gate.pairs) == (
+        "inconclusive",
+        "exhausted",
+        30,
+    )
 
 
 def test_single_trials_are_compared_in_the_order_they_were_run(judge):
     rows = [(number, "ab"[number % 2], int(number % 2 == 0)) for number in range(20)]
     record = judge(paired(*rows, head="trial,policy,success"))
-    assert (record.verdict, record.wins, record.losses) == ("better", record.pairs, 0)
+    assert (record.gate.verdict, record.gate.wins, record.gate.losses) == (
+        "better",
+        record.gate.pairs,
+        0,
+    )
     assert "i-th" in record.note
 
 
@@ -48,14 +57,14 @@ def test_single_trials_are_matched_within_their_task(judge):
         for number in range(10)
     ]
     record = judge(paired(*rows, head="trial,task,policy,success"))
-    assert record.verdict == "better"
+    assert record.gate.verdict == "better"
     assert record.per_task.keys() == {"pick", "pour"}
 
 
 def test_a_file_that_lists_one_task_after_the_other_is_not_judged_by_the_first(judge):
     rows = [(number, "pick", 1, 0) for number in range(30)]
     rows += [(number, "place", 0, 1) for number in range(60)]
-    assert judge(paired(*rows)).verdict == "worse"
+    assert judge(paired(*rows)).gate.verdict == "worse"
 
 
 def test_interleaving_keeps_shares_and_does_not_look_at_outcomes():
@@ -70,19 +79,19 @@ def test_interleaving_keeps_shares_and_does_not_look_at_outcomes():
 
 def test_pairs_that_were_not_needed_are_counted(judge):
     record = judge(paired(*[(number, "pick", 1, 0) for number in range(40)]))
-    assert f"{40 - record.pairs} more pairs in the file were not needed" in record.note
+    assert f"{40 - record.gate.pairs} more pairs in the file were not needed" in record.note
 
 
 def test_progress_counts_where_nobody_succeeds(judge):
     rows = [(number, "pick", 0.8 + number % 3 / 100, 0.3) for number in range(40)]
     record = judge(paired(*rows), metric="progress")
-    assert (record.verdict, record.wins) == ("better", 0)
-    assert record.difference == pytest.approx(0.51, abs=0.02)
+    assert (record.gate.verdict, record.gate.wins) == ("better", 0)
+    assert record.gate.difference == pytest.approx(0.51, abs=0.02)
 
 
 def test_spaces_and_the_mark_of_a_spreadsheet_do_no_harm(judge):
     text = "\ufefftrial, task, a, b\n" + "".join(f"{number}, pick, 1, 0\n" for number in range(10))
-    assert judge(text).verdict == "better"
+    assert judge(text).gate.verdict == "better"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from lefleet.stats import Pair
+from lefleet.stats import Gate, GateRule, Pair
+from lefleet.stats.evalue import UniformMixture
 
 WIN, LOSS, TIE = Pair(1, 1.0), Pair(-1, -1.0), Pair(0, 0.0)
 LETTERS = {"w": WIN, "l": LOSS, "-": TIE}
@@ -23,3 +24,23 @@ def every_way(differs: list[bool]) -> Iterator[list[Pair]]:
 
 def chance(favourable: int, differs: list[bool]) -> Fraction:
     return Fraction(favourable, 2 ** sum(differs))
+
+
+def judged(rule: GateRule, outcomes: list[Pair]) -> Gate:
+    """A gate after all of these pairs."""
+    return Gate.start(rule).observe(outcomes)
+
+
+def conclusion(gate: Gate) -> tuple:
+    """All that a gate says."""
+    return gate.state, gate.pairs, gate.wins, gate.losses, gate.difference, gate.looks
+
+
+def mixture(wins: int, losses: int) -> UniformMixture:
+    """The e-value after so many wins and losses."""
+    found = UniformMixture()
+    for _ in range(wins):
+        found = found.won()
+    for _ in range(losses):
+        found = found.lost()
+    return found

@@ -8,20 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lefleet.stats import Pair, log_e_value
+from lefleet.stats import Pair
 from lefleet.stats.evalue import Betting, Evidence, UniformMixture
-from tests.stats.outcomes import LOSS, TIE, WIN, pairs
+from tests.stats.outcomes import LOSS, TIE, WIN, mixture, pairs
 
 COUNT = st.integers(0, 60)
-
-
-def mixture(wins, losses):
-    result = UniformMixture()
-    for _ in range(losses):
-        result = result.lost()
-    for _ in range(wins):
-        result = result.won()
-    return result
 
 
 def formula(wins, losses):
@@ -40,7 +31,7 @@ def gather(text, *, graded=False):
 @given(COUNT, COUNT)
 def test_the_mixture_is_its_formula_in_exact_integers(wins, losses):
     assert Fraction(*mixture(wins, losses).fraction) == formula(wins, losses)
-    assert log_e_value(wins, losses) == pytest.approx(log(formula(wins, losses)), abs=1e-9)
+    assert mixture(wins, losses).log_e == pytest.approx(log(formula(wins, losses)), abs=1e-9)
 
 
 @given(COUNT, COUNT)
@@ -63,7 +54,7 @@ def test_all_outcomes_together_are_worth_one(throws):
 def test_wealth_reaches_one_over_alpha_with_a_chance_of_at_most_alpha(alpha):
     @cache
     def reached(wins, losses):
-        if log_e_value(wins, losses) >= log(1 / alpha):
+        if mixture(wins, losses).log_e >= log(1 / alpha):
             return 1.0
         if wins + losses == 60:
             return 0.0
@@ -73,9 +64,9 @@ def test_wealth_reaches_one_over_alpha_with_a_chance_of_at_most_alpha(alpha):
 
 
 def test_thousands_of_pairs_are_finite():
-    assert log_e_value(5000, 0) == pytest.approx(5001 * log(2) - log(5001), abs=1e-6)
-    assert isfinite(log_e_value(0, 5000))
-    assert log_e_value(2500, 2500) < 0
+    assert mixture(5000, 0).log_e == pytest.approx(5001 * log(2) - log(5001), abs=1e-6)
+    assert isfinite(mixture(0, 5000).log_e)
+    assert mixture(2500, 2500).log_e < 0
 
 
 @given(st.lists(st.floats(-1, 1), max_size=20), st.floats(0, 1))

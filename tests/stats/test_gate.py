@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lefleet.errors import BadInput
-from lefleet.stats import Gate, GateRule, Pair, assess, log_e_value
-from tests.stats.outcomes import WIN, chance, every_way, pairs
+from lefleet.stats import Gate, GateRule, Pair
+from tests.stats.outcomes import WIN, chance, conclusion, every_way, judged, mixture, pairs
 
 LETTERS = st.text("wl-", max_size=60)
 SMALL = GateRule(max_pairs=40, min_effect=0.3)
@@ -26,43 +26,44 @@ OPPOSITE = {"better": "worse", "worse": "better"}
     [("w" * 40, "better"), ("l" * 40, "worse"), ("wl" * 20, "futile"), ("w" * 4, "undecided")],
 )
 def test_states(rule, text, state):
-    assert assess(rule, pairs(text)).state == state
+    assert judged(rule, pairs(text)).state == state
 
 
 def test_a_gate_that_never_gives_up_ends_at_its_last_pair():
     rule = GateRule(max_pairs=33, min_effect=0.3, futility_below=0.0)
-    result = assess(rule, pairs("wl-" * 20))
+    result = judged(rule, pairs("wl-" * 20))
     assert (result.state, result.pairs) == ("exhausted", 33)
 
 
 def test_looks_are_at_multiples_and_at_the_end():
     rule = GateRule(max_pairs=13, futility_below=0.0)
-    assert [look.pairs for look in assess(rule, pairs("wl-" * 5)).path] == [5, 10, 13]
+    assert [look.pairs for look in judged(rule, pairs("wl-" * 5)).looks] == [5, 10, 13]
 
 
 def test_before_the_first_look_nothing_is_claimed():
-    result = assess(SMALL, pairs("www"))
+    result = judged(SMALL, pairs("www"))
     assert (result.state, result.pairs, result.wins) == ("undecided", 3, 3)
-    assert (result.p_value, result.p_worse, result.interval) == (1.0, 1.0, (-1.0, 1.0))
-    assert result.path == ()
+    last = result.last_look
+    assert (last.p_value, last.p_worse, last.interval) == (1.0, 1.0, (-1.0, 1.0))
+    assert result.looks == ()
 
 
 def test_no_pairs_at_all():
-    assert assess(SMALL, []).difference == 0.0
+    assert judged(SMALL, []).difference == 0.0
 
 
 def test_pairs_after_the_decision_change_nothing():
-    early = assess(SMALL, pairs("w" * 10))
-    late = assess(SMALL, pairs("w" * 10 + "l" * 50))
+    early = judged(SMALL, pairs("w" * 10))
+    late = judged(SMALL, pairs("w" * 10 + "l" * 50))
     assert early.state == "better"
-    assert late == early
+    assert conclusion(late) == conclusion(early)
 
 
 def test_counts_and_difference():
-    result = assess(SMALL, pairs("wwl--wl---"))
+    result = judged(SMALL, pairs("wwl--wl---"))
     assert (result.pairs, result.wins, result.losses) == (10, 3, 2)
     assert result.difference == pytest.approx(0.1)
-    assert result.log_e == pytest.approx(log_e_value(3, 2))
+    assert result.last_look.log_e == pytest.approx(mixture(3, 2).log_e)
 
 
 @settings(max_examples=40, deadline=None)
@@ -72,7 +73,7 @@ def test_how_the_pairs_arrive_does_not_matter(rule, text, cuts):
     bounds = [0, *sorted(cuts), 60]
     for start, end in pairwise(bounds):
         gate = gate.observe(pairs(text[start:end]))
-    assert gate.assessment() == assess(rule, pairs(text))
+    assert conclusion(gate) == conclusion(judged(rule, pairs(text)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -80,22 +81,23 @@ def test_how_the_pairs_arrive_does_not_matter(rule, text, cuts):
 def test_swapping_the_policies_swaps_the_answer(rule, text):
     # Giving up is the one thing without a mirror image: it asks for "better" first.
     rule = replace(rule, futility_below=0.0)
-    result = assess(rule, pairs(text))
-    swapped = assess(rule, [pair.mirrored for pair in pairs(text)])
+    result = judged(rule, pairs(text))
+    swapped = judged(rule, [pair.mirrored for pair in pairs(text)])
     assert swapped.state == OPPOSITE.get(result.state, result.state)
-    assert (swapped.p_value, swapped.p_worse) == (result.p_worse, result.p_value)
+    back, there = swapped.last_look, result.last_look
+    assert (back.p_value, back.p_worse) == (there.p_worse, there.p_value)
     assert swapped.difference == -result.difference
 
 
 @settings(max_examples=40, deadline=None)
 @given(RULES, LETTERS)
 def test_decision_and_evidence_agree(rule, text):
-    result = assess(rule, pairs(text))
-    assert (result.state == "better") == (result.p_value <= rule.alpha)
-    assert (result.state == "worse") == (result.p_worse <= rule.alpha)
-    values = [look.p_value for look in result.path]
+    result = judged(rule, pairs(text))
+    assert (result.state == "better") == (result.last_look.p_value <= rule.alpha)
+    assert (result.state == "worse") == (result.last_look.p_worse <= rule.alpha)
+    values = [look.p_value for look in result.looks]
     assert values == sorted(values, reverse=True)
-    lows = [look.interval[0] for look in result.path]
+    lows = [look.interval[0] for look in result.looks]
     assert lows == sorted(lows)
 
 
@@ -106,57 +108,57 @@ def test_a_wrong_better_is_never_more_likely_than_alpha(metric, look_every):
         alpha=0.2, max_pairs=9, look_every=look_every, metric=metric, futility_below=0.0
     )
     differs = [True] * 8 + [False]
-    states = [assess(rule, outcomes).state for outcomes in every_way(differs)]
+    states = [judged(rule, outcomes).state for outcomes in every_way(differs)]
     assert 0 < chance(states.count("better"), differs) <= Fraction(1, 5)
     assert states.count("better") == states.count("worse")
 
 
 def test_a_candidate_that_is_worse_is_proven_worse_rather_than_given_up():
     text = "l-l--l--wl-ll---l--l-ll--l-l--l-w-l-ll--l-"
-    assert assess(GateRule(max_pairs=100), pairs(text)).state == "worse"
+    assert judged(GateRule(max_pairs=100), pairs(text)).state == "worse"
 
 
 def test_progress_decides_where_success_says_nothing():
     graded = [Pair(0, 0.4), Pair(0, 0.3), Pair(0, -0.1)] * 30
-    assert assess(GateRule(metric="progress"), graded).state == "better"
-    assert assess(GateRule(metric="success"), graded).wins == 0
+    assert judged(GateRule(metric="progress"), graded).state == "better"
+    assert judged(GateRule(metric="success"), graded).wins == 0
 
 
 def test_progress_that_contradicts_success_proves_nothing():
     mixed = [Pair(1, -0.5)] * 20
-    result = assess(GateRule(max_pairs=20, metric="progress"), mixed)
-    assert result.p_value <= 0.05
+    result = judged(GateRule(max_pairs=20, metric="progress"), mixed)
+    assert result.last_look.p_value <= 0.05
     assert result.state not in ("better", "worse")
 
 
 def test_without_futility_every_pair_is_used():
-    result = assess(GateRule(futility_below=0.0), pairs("-" * 200))
+    result = judged(GateRule(futility_below=0.0), pairs("-" * 200))
     assert (result.state, result.pairs) == ("exhausted", 200)
 
 
 def test_policies_that_never_differ_end_early():
-    result = assess(GateRule(), pairs("-" * 200))
-    assert (result.state, result.p_value) == ("futile", 1.0)
+    result = judged(GateRule(), pairs("-" * 200))
+    assert (result.state, result.last_look.p_value) == ("futile", 1.0)
     assert result.pairs <= 100
-    assert -0.1 < result.interval[0] < 0 < result.interval[1] < 0.1
+    assert -0.1 < result.last_look.interval[0] < 0 < result.last_look.interval[1] < 0.1
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001, 0.00001])
 def test_a_gate_that_is_too_strict_for_a_small_difference_still_proves_a_large_one(alpha):
-    assert assess(GateRule(alpha=alpha), pairs("wlww-" * 40)).state == "better"
+    assert judged(GateRule(alpha=alpha), pairs("wlww-" * 40)).state == "better"
 
 
 def test_a_gate_can_be_stored_and_goes_on():
     gate = Gate.start(SMALL).observe(pairs("wl-ww"))
     again = pickle.loads(pickle.dumps(gate)).observe([WIN] * 10)
-    assert again.assessment() == gate.observe([WIN] * 10).assessment()
+    assert conclusion(again) == conclusion(gate.observe([WIN] * 10))
 
 
 def test_thousands_of_pairs():
     rule = GateRule(max_pairs=5000, min_effect=0.01, look_every=50, futility_below=0.0)
-    result = assess(rule, pairs("wl--" * 1250))
-    assert (result.state, result.pairs, len(result.path)) == ("exhausted", 5000, 100)
-    low, high = result.interval
+    result = judged(rule, pairs("wl--" * 1250))
+    assert (result.state, result.pairs, len(result.looks)) == ("exhausted", 5000, 100)
+    low, high = result.last_look.interval
     assert -0.05 < low < 0 < high < 0.05
 
 

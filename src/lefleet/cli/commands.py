@@ -14,6 +14,7 @@ from lefleet.cli.output import Output, RunOutput
 from lefleet.cli.serving import Fleet, Ping, Replay, Router, Serve, ShowContract
 from lefleet.errors import BadInput
 from lefleet.records import (
+    CompareOptions,
     Corrections,
     EvaluateRequest,
     ExistingDataset,
@@ -21,7 +22,6 @@ from lefleet.records import (
     ImproveRequest,
     TrainRequest,
 )
-from lefleet.records.compare import Metric, Scope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Train(StageCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(StageCommand):
-    """Measure a checkpoint, or two on the same seeds."""
+    """Measure a checkpoint."""
 
     request: EvaluateRequest
 
@@ -147,31 +147,10 @@ class Compare(RunOutput):
     outcomes: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Judge outcomes in a CSV file instead, for instance of a real robot. Columns trial, task, a, b
     (pairs) or trial, policy, success (single trials of a and b in the order they were run)."""
-    tasks: tuple[str, ...] = ()
-    """Tasks or task sets (easy3, mt10, all). None: easy3."""
-    alpha: float = 0.05
-    """Largest chance of a wrong "better", and of a wrong "worse"."""
-    max_pairs: int | None = None
-    """Pairs after which the comparison ends in any case. Default: 200. From a file: the pairs that
-    you plan to run in all, where you look before the end. Default: those in the file."""
-    min_effect: float = 0.15
-    """Smallest difference that matters; a comparison that cannot show it any more is given up. A
-    file never is."""
-    metric: Metric = "success"
-    """success: which one succeeds more often. progress: which one comes further, where success
-    counts too and must not contradict."""
-    scope: Scope = "pooled"
-    """pooled: all tasks together. per_task: no task may have become worse; "better" then takes all
-    pairs."""
-    seed: int | None = None
-    """First of the fresh seeds, from 500000000 on. Default: one that belongs to this question."""
+    options: CompareOptions
     out: Path | None = None
     """Folder for episodes, record and plot. Default: one under WORKDIR/comparisons that belongs to
     this question, so that the same command goes on or answers at once."""
-    workers: int = 0
-    """Processes. 0: one per core."""
-    device: str = "cpu"
-    """Torch device."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,6 @@ from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
 from lefleet.stages.references import find_checkpoint
 
-EASY = ("easy3",)
-MAX_PAIRS = 200
 _SEEDS = 400_000_000
 """Of the comparisons' block and those behind it, which nothing else uses."""
 
@@ -42,19 +40,13 @@ def compare_command(command: Compare) -> int:
 
 
 def _from_file(command: Compare, path: Path) -> tuple[ComparisonRecord, Path]:
+    given = {"a": command.a, "b": command.b} | msgspec.structs.asdict(command.options)
     for name in ("a", "b", "tasks", "seed"):
-        if getattr(command, name):
+        if given[name]:
             raise BadInput(
                 f"{name}: a file of outcomes is judged by itself.", "Leave it out with --from."
             )
-    record = compare_outcomes(
-        path,
-        alpha=command.alpha,
-        metric=command.metric,
-        scope=command.scope,
-        min_effect=command.min_effect,
-        planned=command.max_pairs,
-    )
+    record = compare_outcomes(path, validated(command.options))
     folder = _folder(command, encode(record))
     theirs = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     if theirs - {PLOT, RECORD} or (theirs and not _is_about(folder, path)):
@@ -82,27 +74,22 @@ def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
             "Name them as lefleet compare A B, or give a file with --from.",
         )
     workdir = command.workdir.expanduser().resolve()
+    given = msgspec.structs.asdict(command.options)
     request = CompareRequest(
         checkpoint=checkpoint_named(command.a, workdir, "a"),
         baseline=checkpoint_named(command.b, workdir, "b"),
-        tasks=command.tasks or EASY,
-        max_pairs=MAX_PAIRS if command.max_pairs is None else command.max_pairs,
-        alpha=command.alpha,
-        min_effect=command.min_effect,
-        metric=command.metric,
-        scope=command.scope,
-        workers=command.workers,
-        device=command.device,
+        **{name: value for name, value in given.items() if value not in (None, ())},
     )
     validated(request)
     resolve_tasks(request.tasks)
-    _require_free(command.seed)
+    _require_free(command.options.seed)
     digests = tuple(
         find_checkpoint(name, field).digest
         for name, field in ((request.checkpoint, "a"), (request.baseline, "b"))
     )
     question = encode((request, digests))
-    request = msgspec.structs.replace(request, seed=_seed(command.seed, question))
+    if command.options.seed is None:
+        request = msgspec.structs.replace(request, seed=_seed(question))
     folder = _folder(command, question)
     with show_progress("compare", as_lines=command.json) as progress:
         record = run_in_child(request, folder, progress)
@@ -113,10 +100,8 @@ def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
     return record, folder
 
 
-def _seed(given: int | None, question: bytes) -> int:
+def _seed(question: bytes) -> int:
     """First seed; another question gets other pairs, the same one the same again."""
-    if given is not None:
-        return given
     return int(SeedBlock.COMPARE) + int(hashlib.sha256(question).hexdigest(), 16) % _SEEDS
 
 

@@ -19,7 +19,6 @@ from lefleet.records import (
     DatasetRecord,
     EvaluationRecord,
     MixRecord,
-    PolicyResult,
     Rate,
     Record,
 )
@@ -130,49 +129,40 @@ def _checkpoint(record: CheckpointRecord) -> _Summary:
 
 
 def _evaluation(record: EvaluationRecord) -> _Summary:
-    results: dict[str, PolicyResult] = {"candidate": record.candidate}
-    if record.baseline is not None:
-        results["baseline"] = record.baseline
-    table = _table("task", *results)
+    table = _table("task", "success")
     for task in record.tasks:
-        table.add_row(task, *(_rate(result.per_task[task]) for result in results.values()))
+        table.add_row(task, _rate(record.result.per_task[task]))
     table.add_section()
-    table.add_row("all", *(_rate(result.overall) for result in results.values()))
-    table.add_row("progress", *(f"{result.mean_progress:.2f}" for result in results.values()))
-    remarks = []
-    if (pairs := record.pairs) is not None:
-        remarks.append(
-            f"On the same seeds: both {pairs.both}, only the candidate {pairs.only_candidate}, "
-            f"only the baseline {pairs.only_baseline}, neither {pairs.neither}."
-        )
-    if record.videos_note:
-        remarks.append(f"No videos: {record.videos_note}")
+    table.add_row("all", _rate(record.result.overall))
+    table.add_row("progress", f"{record.result.mean_progress:.2f}")
+    remarks = [f"No videos: {record.videos_note}"] if record.videos_note else []
     return _Summary("success, with the exact 95 % interval", table, remarks)
 
 
 def _comparison(record: ComparisonRecord) -> _Summary:
+    gate = record.gate
     table = _table("task", "pairs", "A won", "A lost", "A succeeds", "B succeeds")
     for task, one in record.per_task.items():
         table.add_row(
-            f"{task} (worse)" if one.is_worse else task,
+            f"{task} (worse)" if task in gate.worse_tasks else task,
             str(one.pairs),
             str(one.wins),
             str(one.losses),
             f"{one.candidate.successes}/{one.candidate.episodes}",
             f"{one.baseline.successes}/{one.baseline.episodes}",
         )
-    low, high = record.interval
+    low, high = gate.interval
     remarks = [
-        f"A minus B: {record.difference:+.1%}, 95 % confidence sequence {low:+.1%} to {high:+.1%}.",
-        f"For better: e = {record.e_value:.3g}, p = {record.p_value:.2g}. "
-        f"For worse: e = {record.e_worse:.3g}, p = {record.p_worse:.2g}.",
+        f"A minus B: {gate.difference:+.1%}, 95 % confidence sequence {low:+.1%} to {high:+.1%}.",
+        f"For better: e = {gate.e_value:.3g}, p = {gate.p_value:.2g}. "
+        f"For worse: e = {gate.e_worse:.3g}, p = {gate.p_worse:.2g}.",
     ]
-    if record.fixed_pairs is not None and record.fixed_pairs > record.pairs:
+    if gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
         remarks.append(
-            f"A test of fixed size, planned for a difference of {record.min_effect:.0%}, would "
-            f"have run {record.fixed_pairs} pairs, {record.fixed_pairs - record.pairs} more."
+            f"A test of fixed size, planned for a difference of {gate.min_effect:.0%}, would "
+            f"have run {gate.fixed_pairs} pairs, {gate.fixed_pairs - gate.pairs} more."
         )
-    if sum(one.pairs for one in record.per_task.values()) > record.pairs:
+    if sum(one.pairs for one in record.per_task.values()) > gate.pairs:
         remarks.append("All pairs were run, to look at each task by itself.")
     if record.note:
         remarks.append(record.note)
@@ -181,41 +171,42 @@ def _comparison(record: ComparisonRecord) -> _Summary:
 
 def sentence(record: ComparisonRecord) -> str:
     """The verdict for somebody who is no statistician."""
-    differing = record.wins + record.losses
+    gate = record.gate
+    differing = gate.wins + gate.losses
     does = "comes further" if record.metric == "progress" else "succeeds more often"
-    odds = round(1 / record.alpha)
-    match record.ended:
+    odds = round(1 / gate.alpha)
+    match gate.ended:
         case "better":
             return (
-                f"A is better than B: of {record.pairs} pairs it won {record.wins} and lost "
-                f"{record.losses}. If A were no better, this would happen at most once in "
+                f"A is better than B: of {gate.pairs} pairs it won {gate.wins} and lost "
+                f"{gate.losses}. If A were no better, this would happen at most once in "
                 f"{odds} such comparisons."
             )
         case "worse":
             return (
-                f"A is worse than B: of {record.pairs} pairs it lost {record.losses} and won "
-                f"{record.wins}. If A were no worse, this would happen at most once in "
+                f"A is worse than B: of {gate.pairs} pairs it lost {gate.losses} and won "
+                f"{gate.wins}. If A were no worse, this would happen at most once in "
                 f"{odds} such comparisons."
             )
         case "vetoed":
-            worse = ", ".join(task for task, one in record.per_task.items() if one.is_worse)
+            worse = ", ".join(gate.worse_tasks)
             return f"No clear answer: A {does} over all tasks, but has become worse in {worse}."
         case "futile":
             return (
-                f"No clear answer: after {record.pairs} pairs, {differing} of which differed "
-                f"({record.wins} won, {record.losses} lost), a difference of "
-                f"{record.min_effect:.0%} could hardly be shown any more within "
-                f"{record.max_pairs} pairs."
+                f"No clear answer: after {gate.pairs} pairs, {differing} of which differed "
+                f"({gate.wins} won, {gate.losses} lost), a difference of "
+                f"{gate.min_effect:.0%} could hardly be shown any more within "
+                f"{gate.max_pairs} pairs."
             )
         case "open":
             return (
-                f"No clear answer yet: {record.pairs} of {record.max_pairs} planned pairs, "
-                f"{differing} of which differed ({record.wins} won, {record.losses} lost)."
+                f"No clear answer yet: {gate.pairs} of {gate.max_pairs} planned pairs, "
+                f"{differing} of which differed ({gate.wins} won, {gate.losses} lost)."
             )
         case "exhausted":
             return (
-                f"No clear answer: {record.pairs} pairs, {differing} of which differed "
-                f"({record.wins} won, {record.losses} lost), do not show which one {does}."
+                f"No clear answer: {gate.pairs} pairs, {differing} of which differed "
+                f"({gate.wins} won, {gate.losses} lost), do not show which one {does}."
             )
 
 

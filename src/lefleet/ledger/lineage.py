@@ -47,9 +47,7 @@ def insert_artifacts(
             digests = {"candidate": record.candidate, "baseline": record.baseline}
             _insert_looks(connection, where, record.looks)
         case EvaluationRecord():
-            digests["candidate"] = record.candidate.digest
-            if record.baseline is not None:
-                digests["baseline"] = record.baseline.digest
+            digests["candidate"] = record.result.digest
     if episodes:
         columns = schema.episode.columns.keys()
         rows = [

@@ -22,7 +22,7 @@ def spent(state: RunState, wall_s: float, running_s: float = 0.0) -> Spent:
         for record in (cycle.dataset(), cycle.mix()):
             collected += sum(tally.kept for tally in record.tallies.values()) if record else 0
         if (evaluation := cycle.evaluation()) is not None:
-            evaluated += evaluation.candidate.overall.episodes
+            evaluated += evaluation.result.overall.episodes
         if (gate := cycle.gate()) is not None:
             evaluated += gate.episodes
     return Spent(wall_s, state.device_seconds + running_s, collected, evaluated)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lefleet.records import DecidePlan, Decision, GateEvidence
+from lefleet.records import DecidePlan, Decision, GateResult
 
 UNDECIDED = ("futile", "exhausted")
 
@@ -17,8 +17,9 @@ class Evidence(NamedTuple):
     """Digest."""
     rate: float
     """Success in the fixed block."""
-    gate: GateEvidence | None
+    gate: GateResult | None
     """None where there is no baseline to compare with."""
+    gate_number: int = 0
     diagnosis: tuple[str, ...] = ()
 
 
@@ -46,6 +47,7 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
             candidate=evidence.candidate,
             blessed=blessed,
             gate=evidence.gate,
+            gate_number=evidence.gate_number,
             diagnosis=evidence.diagnosis if not blessed else (),
         )
 
@@ -80,7 +82,7 @@ def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
     return outcome("stop", "no difference shown on the last rung of the ladder")
 
 
-def _how_far(gate: GateEvidence) -> str:
+def _how_far(gate: GateResult) -> str:
     """Why a gate without a verdict ended before all of its pairs."""
     if gate.ended != "futile":
         return ""

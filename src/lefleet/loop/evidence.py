@@ -2,7 +2,7 @@
 
 from lefleet.loop.decide import Evidence, History, decide
 from lefleet.loop.state import CycleState, RunState
-from lefleet.records import ComparisonRecord, Decision, EvaluationRecord, GateEvidence
+from lefleet.records import Decision, EvaluationRecord
 
 
 def make_decision(state: RunState, cycle: int) -> Decision:
@@ -13,9 +13,10 @@ def make_decision(state: RunState, cycle: int) -> Decision:
     evidence = Evidence(
         cycle=cycle,
         rung=state.rung(),
-        candidate=evaluation.candidate.digest,
-        rate=evaluation.candidate.overall.rate,
-        gate=gate_evidence(gate, len(state.gates_before(cycle)) + 1) if gate else None,
+        candidate=evaluation.result.digest,
+        rate=evaluation.result.overall.rate,
+        gate=gate.gate if gate else None,
+        gate_number=len(state.gates_before(cycle)) + 1 if gate else 0,
         diagnosis=diagnose(current),
     )
     blessed = state.blessed()
@@ -28,28 +29,6 @@ def make_decision(state: RunState, cycle: int) -> Decision:
     return decide(evidence, history, state.config.decide)
 
 
-def gate_evidence(record: ComparisonRecord, number: int) -> GateEvidence:
-    """What a decision keeps of a comparison."""
-    return GateEvidence(
-        verdict=record.verdict,
-        ended=record.ended,
-        pairs=record.pairs,
-        wins=record.wins,
-        losses=record.losses,
-        e_value=record.e_value,
-        p_value=record.p_value,
-        p_worse=record.p_worse,
-        difference=record.difference,
-        interval=record.interval,
-        alpha=record.alpha,
-        number=number,
-        max_pairs=record.max_pairs,
-        min_effect=record.min_effect,
-        fixed_pairs=record.fixed_pairs,
-        worse_tasks=tuple(task for task, one in record.per_task.items() if one.is_worse),
-    )
-
-
 def diagnose(cycle: CycleState) -> tuple[str, ...]:
     """What to look at when nothing works: data, loss, progress, horizon."""
     found = []
@@ -60,7 +39,7 @@ def diagnose(cycle: CycleState) -> tuple[str, ...]:
         first, last = checkpoint.curve[0].loss, checkpoint.curve[-1].loss
         found.append(f"loss: {first} at first, {last} at the end")
     if (evaluation := cycle.evaluation()) is not None:
-        result = evaluation.candidate
+        result = evaluation.result
         found.append(
             f"progress: {result.mean_progress:.2f} of 1 on average, "
             f"episodes ended after {result.mean_length:.0f} steps"
@@ -72,8 +51,8 @@ def _rate_of(state: RunState, digest: str) -> float:
     """Success of a checkpoint in its own fixed block."""
     for cycle in state.cycles:
         evaluation = cycle.evaluation()
-        if evaluation is not None and evaluation.candidate.digest == digest:
-            return evaluation.candidate.overall.rate
+        if evaluation is not None and evaluation.result.digest == digest:
+            return evaluation.result.overall.rate
     return 0.0
 
 

@@ -30,7 +30,7 @@ def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
 
 def _cycle(cycle: CycleState) -> dict[str, Any]:
     evaluation, dataset, checkpoint = cycle.evaluation(), cycle.dataset(), cycle.checkpoint()
-    overall = evaluation.candidate.overall if evaluation else None
+    overall = evaluation.result.overall if evaluation else None
     gate = cycle.decision.gate if cycle.decision else None
     return {
         "index": cycle.index,
@@ -45,7 +45,7 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
         "gate": msgspec.to_builtins(gate) if gate else None,
         "tasks": {
             task: {"success_rate": rate.rate, "interval": rate.interval, "episodes": rate.episodes}
-            for task, rate in (evaluation.candidate.per_task if evaluation else {}).items()
+            for task, rate in (evaluation.result.per_task if evaluation else {}).items()
         },
         "stages": sorted(cycle.records),
     }

@@ -18,17 +18,18 @@ from lefleet.records.collect import (
     Tally,
 )
 from lefleet.records.compare import (
+    CompareOptions,
     CompareRequest,
     ComparisonRecord,
     GateLook,
+    GateResult,
     TaskPairs,
 )
-from lefleet.records.decision import Decision, GateEvidence
+from lefleet.records.decision import Decision
 from lefleet.records.evaluate import (
     EpisodeRecord,
     EvaluateRequest,
     EvaluationRecord,
-    PairCounts,
     PolicyResult,
     Rate,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "Budgets",
     "CheckpointRecord",
     "CollectRequest",
+    "CompareOptions",
     "CompareRequest",
     "ComparisonRecord",
     "Contract",
@@ -70,14 +72,13 @@ __all__ = [
     "ExistingDataset",
     "ExpertDemos",
     "ExpertGrowth",
-    "GateEvidence",
     "GateLook",
     "GatePlan",
+    "GateResult",
     "ImprovePlan",
     "ImproveRequest",
     "LossPoint",
     "MixRecord",
-    "PairCounts",
     "PolicyResult",
     "Rate",
     "Record",

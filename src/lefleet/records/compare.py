@@ -17,38 +17,51 @@ Level = Annotated[float, Meta(gt=0.0, le=0.5)]
 Effect = Annotated[float, Meta(gt=0.0, lt=1.0)]
 
 
-class CompareRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
-    """Pairs of episodes on the same seeds until the evidence suffices."""
+class CompareOptions(Strict, frozen=True, kw_only=True):
+    """What a person may choose about a comparison; `lefleet compare` has these as its flags."""
+
+    tasks: tuple[str, ...] = ()
+    """Tasks or task sets (easy3, mt10, all). None: easy3."""
+    max_pairs: Positive | None = None
+    """Pairs after which the comparison ends in any case, over all tasks. Default: 200. From a file:
+    the pairs that you plan to run in all, where you look before the end. Default: those in the
+    file."""
+    alpha: Level = 0.05
+    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    min_effect: Effect = 0.15
+    """Smallest difference that matters; a comparison that can no longer show it stops. One from a
+    file never does."""
+    metric: Metric = "success"
+    """success: which checkpoint succeeds more often. progress: which one comes further, where
+    success counts too and must not contradict."""
+    scope: Scope = "pooled"
+    """pooled: all tasks together. per_task: no task may have become worse; "better" then takes all
+    pairs."""
+    seed: NotNegative | None = None
+    """First of the fresh seeds, from 500000000 on, that neither data nor another comparison has
+    used. Default: one derived from the request."""
+    workers: NotNegative = 0
+    """Processes. 0: one per core."""
+    device: str = "cpu"
+    """Torch device."""
+
+
+class CompareRequest(CompareOptions, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
+    """Pairs of episodes on the same seeds until the evidence suffices; every option is set."""
 
     checkpoint: str
     """Checkpoint that is judged: train stage folder, pretrained_model folder, or hub id."""
     baseline: str
     """Checkpoint that it is judged against."""
     tasks: Tasks = ("easy3",)
-    """Tasks or task sets (easy3, mt10, all)."""
     max_pairs: Positive = 200
-    """Pairs after which the comparison ends in any case, over all tasks."""
-    alpha: Level = 0.05
-    """Largest chance of a wrong "better", and of a wrong "worse"."""
-    min_effect: Effect = 0.15
-    """Smallest difference that matters; what cannot show it any more is given up."""
-    metric: Metric = "success"
-    """success: which checkpoint succeeds more often. progress: which one comes further, where
-    success counts too and must not contradict."""
-    scope: Scope = "pooled"
-    """pooled: all tasks together. per_task: no task may have become worse."""
+    seed: NotNegative = int(SeedBlock.COMPARE)
     look_every: Positive = 5
     """Pairs between two looks at the evidence."""
-    seed: NotNegative = int(SeedBlock.COMPARE)
-    """First seed; fresh ones, that neither data nor another judgement has used."""
     batch_size: Positive = 10
     """Episodes of one checkpoint that step together."""
     initial_states: NotNegative = 0
     """Initial states that the environment has for each task. 0: one for every seed."""
-    workers: NotNegative = 0
-    """Processes. 0: one per core."""
-    device: str = "cpu"
-    """Torch device."""
     env: dict[str, str] = {}
     """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
     env_tasks: NotNegative = 0
@@ -80,14 +93,10 @@ class TaskPairs(Strict, frozen=True, kw_only=True):
     losses: int
     candidate: Rate
     baseline: Rate
-    is_worse: bool
-    """Shown to have become worse, at its share of alpha."""
 
 
-class ComparisonRecord(
-    Strict, frozen=True, kw_only=True, tag_field="kind", tag="comparison_record"
-):
-    """A finished comparison; the episodes are in `episodes_file` beside it."""
+class GateResult(Strict, frozen=True, kw_only=True):
+    """What a gate came to: a comparison, a decision and a run's status all hold this value."""
 
     verdict: Verdict
     """About the candidate, against the baseline."""
@@ -115,6 +124,16 @@ class ComparisonRecord(
     fixed_pairs: int | None
     """Pairs of a test of fixed size with the same alpha that shows `min_effect` 8 times in 10, at
     the share of differing pairs seen here; None for more than 20,000, and for progress."""
+    worse_tasks: tuple[str, ...] = ()
+    """Tasks that were shown to have become worse, each at its share of alpha."""
+
+
+class ComparisonRecord(
+    Strict, frozen=True, kw_only=True, tag_field="kind", tag="comparison_record"
+):
+    """A finished comparison; the episodes are in `episodes_file` beside it."""
+
+    gate: GateResult
     metric: Metric
     scope: Scope
     candidate: str
@@ -122,7 +141,6 @@ class ComparisonRecord(
     baseline: str
     candidate_path: str
     baseline_path: str
-    tasks: tuple[str, ...]
     per_task: dict[str, TaskPairs]
     looks: tuple[GateLook, ...]
     first_seed: int

@@ -10,12 +10,10 @@ from lefleet.records.seeds import SeedBlock
 
 
 class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluate"):
-    """A fixed block of episodes; with `baseline`, both checkpoints on the same seeds."""
+    """A fixed block of episodes."""
 
     checkpoint: str
     """Checkpoint to judge: train stage folder, pretrained_model folder, or hub id."""
-    baseline: str = ""
-    """Checkpoint to run beside it on the same tasks and seeds."""
     tasks: Tasks = ("easy3",)
     """Tasks or task sets (easy3, mt10, all)."""
     episodes_per_task: Positive = 20
@@ -78,23 +76,12 @@ class PolicyResult(Strict, frozen=True, kw_only=True):
     mean_length: float
 
 
-class PairCounts(Strict, frozen=True, kw_only=True):
-    """Candidate and baseline on the same seeds."""
-
-    both: int
-    only_candidate: int
-    only_baseline: int
-    neither: int
-
-
 class EvaluationRecord(
     Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluation_record"
 ):
     """A finished evaluation; the episodes are in `episodes_file` beside it."""
 
-    candidate: PolicyResult
-    baseline: PolicyResult | None
-    pairs: PairCounts | None
+    result: PolicyResult
     tasks: tuple[str, ...]
     first_seed: int
     episodes_per_task: int

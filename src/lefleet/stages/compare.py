@@ -156,7 +156,6 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
     tasks = request.env_tasks or len(request.tasks)
     return EvaluateRequest(
         checkpoint=request.checkpoint,
-        baseline=request.baseline,
         tasks=request.tasks,
         episodes_per_task=-(-capped(request, tasks) // tasks),
         seed=request.seed,

@@ -20,10 +20,10 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
     )
     pairs = [look.pairs for look in record.looks]
     above.plot(pairs, [look.log_e / math.log(10) for look in record.looks], "o-", color="#1f5fa8")
-    enough = math.log10(1 / record.alpha)
+    enough = math.log10(1 / record.gate.alpha)
     above.axhline(enough, color="#b03030", linestyle="--", linewidth=1)
     above.annotate(
-        f"1/level = {1 / record.alpha:.3g}",
+        f"1/level = {1 / record.gate.alpha:.3g}",
         (pairs[0], enough),
         xytext=(0, -11),
         textcoords="offset points",
@@ -31,7 +31,7 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
         color="#b03030",
     )
     above.axhline(0.0, color="#999999", linewidth=0.8)
-    above.set(ylabel="e-value for better (log10)", title=f"{title}: {record.verdict}")
+    above.set(ylabel="e-value for better (log10)", title=f"{title}: {record.gate.verdict}")
     below.fill_between(
         pairs,
         [look.interval[0] for look in record.looks],
@@ -50,7 +50,7 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
         )
     below.axhline(0.0, color="#999999", linewidth=0.8)
     below.set(xlabel="pairs", ylabel="difference", ylim=(-1.02, 1.02))
-    below.set_xlim(0, max(record.max_pairs, pairs[-1]) * 1.02)
+    below.set_xlim(0, max(record.gate.max_pairs, pairs[-1]) * 1.02)
     below.legend(fontsize=8, loc="lower right")
     figure.savefig(path, dpi=120)
     plt.close(figure)

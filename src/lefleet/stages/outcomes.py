@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.errors import BadInput
-from lefleet.records import ComparisonRecord
-from lefleet.records.compare import Metric, Scope
+from lefleet.records import CompareOptions, ComparisonRecord
+from lefleet.records.compare import Metric
 from lefleet.stages.verdict import Judge, Outcome, Subject, comparison, without_futility
 from lefleet.stats import GateRule, match_trials, progress_of, success_of
 
@@ -33,16 +33,9 @@ class Row(NamedTuple):
     values: dict[str, str]
 
 
-def compare_outcomes(
-    path: Path,
-    *,
-    alpha: float,
-    metric: Metric,
-    scope: Scope,
-    min_effect: float,
-    planned: int | None = None,
-) -> ComparisonRecord:
-    """The verdict about a over b. `planned` pairs are all that will ever be run; None: these."""
+def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
+    """The verdict about a over b. `max_pairs` are all that will ever be run; None: these."""
+    metric, planned = options.metric, options.max_pairs
     columns, rows = _read(path)
     unpaired = "policy" in columns
     outcomes = _single(rows, metric) if unpaired else _paired(rows, metric)
@@ -54,13 +47,16 @@ def compare_outcomes(
             "Name at least as many as there are, or leave it out.",
         )
     rule = GateRule(
-        alpha=alpha, max_pairs=planned or len(outcomes), metric=metric, min_effect=min_effect
+        alpha=options.alpha,
+        max_pairs=planned or len(outcomes),
+        metric=metric,
+        min_effect=options.min_effect,
     )
     counts = Counter(outcome.task for outcome in outcomes)
     if planned is not None:
         # How the pairs to come share out among the tasks is not known; each may get them all.
         counts = Counter({task: count + planned - len(outcomes) for task, count in counts.items()})
-    judge = Judge(without_futility(rule), counts, scope)
+    judge = Judge(without_futility(rule), counts, options.scope)
     for outcome in interleaved(outcomes):
         if not judge.decided:
             judge.observe(outcome)

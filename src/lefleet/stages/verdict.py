@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from lefleet.records import ComparisonRecord, GateLook, TaskPairs
+from lefleet.records import ComparisonRecord, GateResult, TaskPairs
 from lefleet.records.compare import Ended, Scope, Verdict
 from lefleet.stages.evaluate import rate_of
-from lefleet.stats import Assessment, Gate, GateRule, Look, Pair, fixed_size
+from lefleet.stats import Gate, GateRule, Pair, fixed_size
+from lefleet.stats.gate import State
 
 _POWER = 0.8
 """Of the test of fixed size that the number of pairs is compared with."""
@@ -89,43 +90,48 @@ class Subject(NamedTuple):
 
 def comparison(judge: Judge, subject: Subject) -> ComparisonRecord:
     """What the judge has come to."""
-    found, rule = judge.gate.assessment(), judge.gate.rule
-    worse_tasks = judge.worse_tasks()
-    verdict, ended = conclude(found, is_vetoed=judge.scope == "per_task" and bool(worse_tasks))
     by_task: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in judge.outcomes:
         by_task[outcome.task].append(outcome)
     return ComparisonRecord(
-        verdict=verdict,
-        ended=ended,
-        pairs=found.pairs,
-        wins=found.wins,
-        losses=found.losses,
-        e_value=e_value(judge.gate.better.log_e),
-        e_worse=e_value(judge.gate.worse.log_e),
-        p_value=found.p_value,
-        p_worse=found.p_worse,
-        difference=found.difference,
-        interval=found.interval,
-        alpha=rule.alpha,
-        min_effect=rule.min_effect,
-        max_pairs=rule.max_pairs,
-        fixed_pairs=_fixed_pairs(found, rule),
-        metric=rule.metric,
+        gate=_result(judge),
+        metric=judge.gate.rule.metric,
         scope=judge.scope,
-        tasks=tuple(by_task),
-        per_task={
-            task: _task(outcomes, is_worse=task in worse_tasks)
-            for task, outcomes in by_task.items()
-        },
-        looks=tuple(_look(look) for look in found.path),
+        per_task={task: _task(outcomes) for task, outcomes in by_task.items()},
+        looks=judge.gate.looks,
         **subject._asdict(),
     )
 
 
-def conclude(found: Assessment, *, is_vetoed: bool) -> tuple[Verdict, Ended]:
+def _result(judge: Judge) -> GateResult:
+    gate, rule, last = judge.gate, judge.gate.rule, judge.gate.last_look
+    worse_tasks = judge.worse_tasks()
+    verdict, ended = _conclude(
+        gate.state, is_vetoed=judge.scope == "per_task" and worse_tasks != ()
+    )
+    return GateResult(
+        verdict=verdict,
+        ended=ended,
+        pairs=gate.pairs,
+        wins=gate.wins,
+        losses=gate.losses,
+        e_value=e_value(gate.better.log_e),
+        e_worse=e_value(gate.worse.log_e),
+        p_value=last.p_value,
+        p_worse=last.p_worse,
+        difference=gate.difference,
+        interval=last.interval,
+        alpha=rule.alpha,
+        min_effect=rule.min_effect,
+        max_pairs=rule.max_pairs,
+        fixed_pairs=_fixed_pairs(gate),
+        worse_tasks=worse_tasks,
+    )
+
+
+def _conclude(state: State, *, is_vetoed: bool) -> tuple[Verdict, Ended]:
     """A gate's end in the words of a decision."""
-    match found.state:
+    match state:
         case "better" if is_vetoed:
             return "inconclusive", "vetoed"
         case "better" | "worse" as proven:
@@ -141,32 +147,19 @@ def e_value(log_e: float) -> float:
     return math.exp(min(log_e, 700.0))
 
 
-def _fixed_pairs(found: Assessment, rule: GateRule) -> int | None:
+def _fixed_pairs(gate: Gate) -> int | None:
+    rule = gate.rule
     if rule.metric != "success":
         return None
-    differing = (found.wins + found.losses + 1) / (found.pairs + 2)
+    differing = (gate.wins + gate.losses + 1) / (gate.pairs + 2)
     return fixed_size(rule.alpha, _POWER, rule.min_effect, max(differing, rule.min_effect))
 
 
-def _task(outcomes: list[Outcome], *, is_worse: bool) -> TaskPairs:
+def _task(outcomes: list[Outcome]) -> TaskPairs:
     return TaskPairs(
         pairs=len(outcomes),
         wins=sum(one.candidate > one.baseline for one in outcomes),
         losses=sum(one.candidate < one.baseline for one in outcomes),
         candidate=rate_of([one.candidate for one in outcomes]),
         baseline=rate_of([one.baseline for one in outcomes]),
-        is_worse=is_worse,
-    )
-
-
-def _look(look: Look) -> GateLook:
-    return GateLook(
-        pairs=look.pairs,
-        wins=look.wins,
-        losses=look.losses,
-        log_e=look.log_e,
-        p_value=look.p_value,
-        p_worse=look.p_worse,
-        interval=look.interval,
-        power=look.conditional_power,
     )

@@ -119,16 +119,6 @@ class Evidence:
         return min(1.0, exp(-self.log_max))
 
 
-def log_e_value(wins: int, losses: int) -> float:
-    """Natural logarithm of the uniform mixture's e-value, from the counts alone."""
-    mixture = UniformMixture()
-    for _ in range(wins):
-        mixture = mixture.won()
-    for _ in range(losses):
-        mixture = mixture.lost()
-    return mixture.log_e
-
-
 def _log_average(first: float, second: float) -> float:
     """log((exp(first) + exp(second)) / 2) without overflow."""
     larger = max(first, second)

@@ -6,9 +6,11 @@ depends on the order of the pairs and not on how they arrive. Once decided, it s
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from lefleet.errors import BadInput
+from lefleet.records import GateLook
+from lefleet.records.compare import Metric
 from lefleet.stats.checks import require_alpha, require_count, require_share
 from lefleet.stats.evalue import Evidence
 from lefleet.stats.futility import (
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from lefleet.stats.null_mass import Floats
 
 type State = Literal["better", "worse", "futile", "exhausted", "undecided"]
-type Metric = Literal["success", "progress"]
 
 
 @dataclass(frozen=True)
@@ -67,41 +68,6 @@ class GateRule:
         return pairs % self.look_every == 0 or pairs == self.max_pairs
 
 
-class Look(NamedTuple):
-    """The evidence at one look."""
-
-    pairs: int
-    wins: int
-    losses: int
-    log_e: float
-    """Natural logarithm of the e-value that the candidate is better."""
-    p_value: float
-    """That the candidate is better; sequential, valid at every look."""
-    p_worse: float
-    interval: tuple[float, float]
-    """Confidence sequence of the difference."""
-    conditional_power: float
-    """Chance to prove better from here if the difference is `min_effect`."""
-    conditional_power_worse: float
-
-
-class Assessment(NamedTuple):
-    """What a gate has come to. Values of the evidence are those of the last look."""
-
-    state: State
-    pairs: int
-    wins: int
-    """Pairs in which only the candidate succeeded."""
-    losses: int
-    difference: float
-    """Candidate minus baseline, per pair."""
-    log_e: float
-    p_value: float
-    p_worse: float
-    interval: tuple[float, float]
-    path: tuple[Look, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Gate:
     """A gate under way. `observe` returns the gate after more pairs and leaves this one alone."""
@@ -119,7 +85,7 @@ class Gate:
     lead: float = 0.0
     """Sum of the differences that count."""
     squares: float = 0.0
-    path: tuple[Look, ...] = ()
+    looks: tuple[GateLook, ...] = ()
 
     @classmethod
     def start(cls, rule: GateRule) -> Self:
@@ -143,20 +109,27 @@ class Gate:
             gate = gate if gate.decided else _after(gate, pair)
         return gate
 
-    def assessment(self) -> Assessment:
-        last = self.path[-1] if self.path else None
-        return Assessment(
-            state=self.state,
-            pairs=self.pairs,
-            wins=self.wins,
-            losses=self.losses,
-            difference=self.lead / self.pairs if self.pairs else 0.0,
-            log_e=last.log_e if last else 0.0,
-            p_value=last.p_value if last else 1.0,
-            p_worse=last.p_worse if last else 1.0,
-            interval=last.interval if last else (-1.0, 1.0),
-            path=self.path,
-        )
+    @property
+    def difference(self) -> float:
+        """Candidate minus baseline, per pair."""
+        return self.lead / self.pairs if self.pairs else 0.0
+
+    @property
+    def last_look(self) -> GateLook:
+        """The evidence that counts; before the first look there is none."""
+        return self.looks[-1] if self.looks else _NO_LOOK
+
+
+_NO_LOOK = GateLook(
+    pairs=0,
+    wins=0,
+    losses=0,
+    log_e=0.0,
+    p_value=1.0,
+    p_worse=1.0,
+    interval=(-1.0, 1.0),
+    power=1.0,
+)
 
 
 def _after(gate: Gate, pair: Pair) -> Gate:
@@ -183,20 +156,19 @@ def _looked(gate: Gate) -> Gate:
         test = test.look(gate.pairs, gate.wins, gate.losses)
         p_value, p_worse = test.p_better, test.p_worse
     power, power_worse = (_conditional_power(gate, lead) for lead in (gate.lead, -gate.lead))
-    look = Look(
-        gate.pairs,
-        gate.wins,
-        gate.losses,
-        gate.better.log_e,
-        p_value,
-        p_worse,
-        gate.sequence.interval,
-        float(power),
-        float(power_worse),
+    look = GateLook(
+        pairs=gate.pairs,
+        wins=gate.wins,
+        losses=gate.losses,
+        log_e=gate.better.log_e,
+        p_value=p_value,
+        p_worse=p_worse,
+        interval=gate.sequence.interval,
+        power=float(power),
     )
     hopeless = bool(is_futile(power, power_worse, gate.rule.futility_below))
     state = _verdict(gate.rule, look, gate.lead, hopeless=hopeless)
-    return replace(gate, test=test, state=state, path=(*gate.path, look))
+    return replace(gate, test=test, state=state, looks=(*gate.looks, look))
 
 
 def _conditional_power(gate: Gate, lead: float) -> "Floats":
@@ -212,7 +184,7 @@ def _conditional_power(gate: Gate, lead: float) -> "Floats":
     )
 
 
-def _verdict(rule: GateRule, look: Look, lead: float, *, hopeless: bool) -> State:
+def _verdict(rule: GateRule, look: GateLook, lead: float, *, hopeless: bool) -> State:
     if min(look.p_value, look.p_worse) <= rule.alpha:
         proven: State = "better" if look.p_value <= look.p_worse else "worse"
         # Progress is judged together with success: where they contradict, nothing is proven.
@@ -222,8 +194,3 @@ def _verdict(rule: GateRule, look: Look, lead: float, *, hopeless: bool) -> Stat
         return "exhausted"
     refuted = rule.futility_below > 0 and is_refuted(look.interval, rule.min_effect)
     return "futile" if hopeless or refuted else "undecided"
-
-
-def assess(rule: GateRule, outcomes: Iterable[Pair]) -> Assessment:
-    """A whole gate at once: the same as a gate that saw these pairs one after the other."""
-    return Gate.start(rule).observe(outcomes).assessment()

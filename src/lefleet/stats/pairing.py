@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lefleet.errors import BadInput
-from lefleet.stats.checks import progress_of, success_of
 
 
 class Pair(NamedTuple):
@@ -19,41 +18,6 @@ class Pair(NamedTuple):
     def mirrored(self) -> "Pair":
         """The same pair with candidate and baseline swapped."""
         return Pair(-self.difference, -self.gain)
-
-
-class Progress(NamedTuple):
-    """How far each trial came, from 0 to 1, in the order of the successes."""
-
-    candidate: Sequence[float]
-    baseline: Sequence[float]
-
-
-def read_pairs(
-    candidate: Sequence[float], baseline: Sequence[float], progress: Progress | None = None
-) -> tuple[Pair, ...]:
-    """Pairs from columns of successes, checked value by value."""
-    columns = {"candidate": candidate, "baseline": baseline}
-    if progress is not None:
-        columns |= {
-            "candidate_progress": progress.candidate,
-            "baseline_progress": progress.baseline,
-        }
-    lengths = {len(column) for column in columns.values()}
-    if len(lengths) > 1:
-        counted = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
-        raise BadInput(
-            f"outcomes: the columns have different lengths ({counted}).",
-            "Every row is one pair and needs all of its values.",
-        )
-    rows = zip(candidate, baseline, *(progress or (candidate, baseline)), strict=True)
-    pairs = []
-    for row, (ours, theirs, ours_graded, theirs_graded) in enumerate(rows, 1):
-        difference = success_of(ours, row, "candidate") - success_of(theirs, row, "baseline")
-        gain = progress_of(ours_graded, row, "candidate_progress") - progress_of(
-            theirs_graded, row, "baseline_progress"
-        )
-        pairs.append(Pair(difference, gain))
-    return tuple(pairs)
 
 
 def match_trials(trials: Sequence[tuple[int, str]]) -> list[tuple[int, int]]:

@@ -43,21 +43,22 @@ def upgrade() -> None:
     for row in connection.execute(sa.select(_DECISION)).all():
         if row.body.get("gate") and "ended" not in row.body["gate"]:
             change = sa.update(_DECISION).where(_DECISION.c.id == row.id)
-            gate = _completed(row.body["gate"], row.body["cycle"])
-            connection.execute(change.values(body={**row.body, "gate": gate}))
+            gate = _completed(row.body["gate"])
+            body = {**row.body, "gate": gate, "gate_number": row.body["cycle"]}
+            connection.execute(change.values(body=body))
 
 
-def _completed(gate: dict[str, Any], cycle: int) -> dict[str, Any]:
+def _completed(gate: dict[str, Any]) -> dict[str, Any]:
     """The evidence of a gate of fixed size in today's words; what it did not know says nothing."""
     decided = gate["verdict"] != "inconclusive"
     return {
         **gate,
         "ended": gate["verdict"] if decided else "exhausted",
         "e_value": 1.0,
+        "e_worse": 1.0,
         "p_worse": gate["p_value"] if gate["verdict"] == "worse" else 1.0,
         "difference": (gate["wins"] - gate["losses"]) / max(gate["pairs"], 1),
         "interval": [-1.0, 1.0],
-        "number": cycle,
         "max_pairs": gate["pairs"],
         "min_effect": 0.0,
         "fixed_pairs": gate["pairs"],
