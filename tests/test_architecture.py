@@ -51,8 +51,8 @@ PUBLIC = {
     lefleet: """BadInput CheckpointRecord CompareRequest ComparisonRecord Contract Corrections
         DatasetRecord EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
         ImproveRequest LeFleetError MixRecord StageFailed TrainRequest run_stage""",
-    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareOptions CompareRequest
-        ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision
+    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareOptions
+        CompareRequest ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision
         EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
         ExpertGrowth GateLook GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord
         PolicyResult Rate Record Request RunConfig Rung SeedBlock Tally TaskPairs
