@@ -52,11 +52,11 @@ PUBLIC = {
         DatasetRecord EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
         ImproveRequest LeFleetError MixRecord StageFailed TrainRequest run_stage""",
     lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareOptions
-        CompareRequest ComparisonRecord Contract Corrections DatasetRecord DatasetSource DecidePlan Decision
-        EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
-        ExpertGrowth GateLook GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord
-        PolicyResult Rate Record Request RunConfig Rung SeedBlock Tally TaskPairs
-        TrainRequest decode encode validated""",
+        CompareRequest ComparisonRecord Contract Corrections DatasetRecord DatasetSource
+        DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord
+        ExistingDataset ExpertDemos ExpertGrowth GateLook GatePlan GateResult ImprovePlan
+        ImproveRequest LossPoint MixRecord PolicyResult Rate Record Request RunConfig Rung
+        SeedBlock Tally TaskPairs TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials progress_of success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
