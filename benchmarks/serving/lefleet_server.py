@@ -37,7 +37,6 @@ CONTRACT = Contract(
     fps=FPS,
     policy_type="stub",
     robot_type="stub",
-    digest="0" * 64,
 )
 
 
@@ -57,7 +56,7 @@ class StubPipeline:
 class StubServed:
     """What a server needs of a `ServedPolicy`."""
 
-    digest = CONTRACT.digest
+    digest = "0" * 64
     policy_type = CONTRACT.policy_type
     chunk_size = STEPS
     n_action_steps = STEPS

@@ -33,7 +33,8 @@ class Child:
     """A running command; what it prints is collected on two threads, and can be waited for."""
 
     def __init__(self, *arguments: str, folder: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+        path = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
+        environment = os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lefleet", *arguments],
             cwd=folder,

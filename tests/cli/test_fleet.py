@@ -30,8 +30,10 @@ def hostile(router):
         robot = msgspec.structs.replace(
             status().clients[0], client_id=EVIL, robot_type=EVIL, image_codec=EVIL
         )
-        names = dict.fromkeys(("model", "revision", "service", "server", "serving_mode"), EVIL)
-        told = status(**names, digest=EVIL, clients=(robot,))
+        served = msgspec.structs.replace(
+            status().capabilities, model=EVIL, revision=EVIL, serving_mode=EVIL, digest=EVIL
+        )
+        told = status(service=EVIL, server=EVIL, capabilities=served, clients=(robot,))
         key = ServiceKeys("m", "main", "evil").server("evil").status
         transport.serve(key, lambda _: STATUS.encode(told))
         broken = ServiceKeys("m", "main", "broken").server("broken").status
@@ -59,9 +61,7 @@ def servers(router):
     """Two replicas of one service and a server of another one, as far as a fleet looks at them."""
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
         for service, name in (("fold", "left"), ("fold", "right"), ("pour", "third")):
-            told = status(
-                model="m", revision="main", service=service, server=name, draining=name == "right"
-            )
+            told = status(service=service, server=name, draining=name == "right")
             key = ServiceKeys("m", "main", service).server(name).status
             transport.serve(key, lambda _, told=told: STATUS.encode(told))
         yield

@@ -19,8 +19,9 @@ def test_a_program_reads_the_names_in_the_keys(said):
     policy, _, status, _ = said
     fields = served_fields(*said)
     assert fields["revision"] == policy.digest[:12]
-    names = ("model", "revision", "service", "server")
-    assert [fields[name] for name in names] == [getattr(status, name) for name in names]
+    served = status.capabilities
+    assert (fields["model"], fields["revision"]) == (served.model, served.revision)
+    assert (fields["service"], fields["server"]) == (status.service, status.server)
     assert fields["max_sessions"] == 1
 
 

@@ -18,6 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the pages are in the repository only")
 MESSAGES = [
     wire.ActionChunk,
+    wire.Capabilities,
     wire.Contract,
     wire.Frame,
     wire.Image,
@@ -26,6 +27,7 @@ MESSAGES = [
     wire.RequestFailed,
     wire.Reset,
     wire.ResetAck,
+    wire.ServerStatus,
     wire.SessionAck,
     wire.SessionClose,
     wire.SessionCloseAck,
@@ -33,7 +35,7 @@ MESSAGES = [
     wire.SessionOpen,
     wire.SessionRejected,
     wire.SessionStatus,
-    wire.Status,
+    wire.StatusRequest,
     wire.Tensor,
 ]
 

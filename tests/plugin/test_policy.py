@@ -64,7 +64,11 @@ def test_the_server_knows_that_an_episode_begins(place):
     remote.select_action(batch)
     for episode in (1, 2):
         remote.reset()
-        (status,) = [one for one in place.service.status().clients if one.client_id == "episodes"]
+        (status,) = [
+            one
+            for one in place.service.status(with_clients=True).clients
+            if one.client_id == "episodes"
+        ]
         assert status.episode_id == episode
 
 
@@ -109,12 +113,14 @@ def test_all_rows_need_one_session_only(place):
     remote = place.policy(client_id="evaluation")
     remote.select_action(batch_of(InProcess(place.checkpoint).config, 3, seed=0))
     assert place.service.session_count == before + 1
-    assert "evaluation" in {one.client_id for one in place.service.status().clients}
+    assert "evaluation" in {
+        one.client_id for one in place.service.status(with_clients=True).clients
+    }
 
 
 def test_rows_that_a_policy_may_mix_are_refused(place_of):
     place = place_of(tiny.stranger)
-    assert place.service.status().serving_mode == "exclusive"
+    assert place.service.status().capabilities.serving_mode == "exclusive"
     remote = place.policy()
     batch = batch_of(InProcess(place.checkpoint).config, 2, seed=0)
     for ask in (remote.select_action, remote.predict_action_chunk):

@@ -17,7 +17,6 @@ CONTRACT = wire.Contract(
     fps=10.0,
     policy_type="act",
     robot_type="",
-    digest="d",
 )
 
 

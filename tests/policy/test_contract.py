@@ -35,7 +35,7 @@ def config(*cameras: str, names: list[str] | None = None) -> SimpleNamespace:
 def find(
     folder: Path, policy: SimpleNamespace, override: ContractOverride | None = None, **how
 ) -> FoundContract:
-    how = {"trust_order": False, "rename_map": {}, "digest": "d" * 64} | how
+    how = {"trust_order": False, "rename_map": {}} | how
     return find_contract(folder, policy, features_of(policy), override, **how)
 
 
@@ -82,7 +82,6 @@ def test_the_file_beside_the_weights_comes_first(tmp_path):
         fps=25.0,
         policy_type="act",
         robot_type="so101",
-        digest="d" * 64,
     )
     assert (found.source, found.warnings) == ("lefleet.json", ())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from lefleet.server.outcome import Outcome
-from lefleet_client.wire import Status
+from lefleet_client.wire import ServerStatus
 from tests.client.wire import samples
 
 ANSWERED = Outcome(
@@ -29,5 +29,5 @@ def outcome(**changes: object) -> Outcome:
     return replace(ANSWERED, **changes)
 
 
-def status(**changes: object) -> Status:
+def status(**changes: object) -> ServerStatus:
     return msgspec.structs.replace(samples.status(), **changes)

@@ -72,9 +72,7 @@ class Bench:
         return self._nodes[-1]
 
     def keys(self, client: str) -> wire.ClientKeys:
-        status = self.service.status()
-        service = wire.ServiceKeys(status.model, status.revision, status.service)
-        return service.server(status.server).client(client)
+        return keys_of(self.service.status()).client(client)
 
     def listen(self, client: str) -> list[Sample]:
         """Everything that the server says to this robot from now on."""
@@ -97,6 +95,11 @@ class Bench:
         return RemotePolicy(
             "memory", "test", client_id=name, transport=self.node(), timeout_s=30.0, **options
         )
+
+
+def keys_of(status: wire.ServerStatus) -> wire.ServerKeys:
+    served = status.capabilities
+    return wire.ServiceKeys(served.model, served.revision, status.service).server(status.server)
 
 
 class Outcomes(list[Outcome]):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lefleet.server.handshake import Accepted, judge
+from lefleet.server.handshake import Accepted, Terms, judge
 from lefleet_client import wire
 from tests.server.samples import QUIET, TERMS, session_open
 
@@ -16,6 +16,10 @@ def refused(asked, terms=TERMS, situation=QUIET) -> wire.SessionRejected:
     verdict = judge(asked, terms, situation)
     assert isinstance(verdict, wire.SessionRejected)
     return verdict
+
+
+def serving(**changes) -> Terms:
+    return replace(TERMS, capabilities=msgspec.structs.replace(TERMS.capabilities, **changes))
 
 
 def warnings(asked, terms=TERMS) -> str:
@@ -90,7 +94,7 @@ def test_a_camera_too_many_and_another_robot_are_warned_of():
 
 def test_rtc_that_the_policy_cannot_do_is_warned_of():
     assert "rtc:" in warnings(session_open(wants_rtc=True))
-    assert warnings(session_open(wants_rtc=True), replace(TERMS, supports_rtc=True)) == ""
+    assert warnings(session_open(wants_rtc=True), serving(supports_rtc=True)) == ""
 
 
 def test_a_full_server_names_its_limit_and_its_load():
@@ -105,7 +109,9 @@ def test_a_handshake_again_does_not_count_against_capacity():
 
 
 def test_an_exclusive_policy_says_why_it_takes_one_robot_only():
-    terms = replace(TERMS, mode="exclusive", mode_reason="it keeps a queue", max_sessions=1)
+    terms = replace(
+        serving(serving_mode="exclusive"), mode_reason="it keeps a queue", max_sessions=1
+    )
     assert "it keeps a queue" in refused(session_open(), terms, replace(QUIET, active=1)).reason
 
 
@@ -123,7 +129,7 @@ def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated
     numbered = msgspec.structs.replace(
         TERMS.contract, action_names=("0", "1"), vectors={STATE: ("0", "1", "2")}
     )
-    terms = replace(TERMS, contract=numbered, warnings=("nobody named the columns",))
+    terms = replace(serving(contract=numbered), warnings=("nobody named the columns",))
     renamed = session_open(action_names=("a", "b"), vectors={STATE: ("x", "y", "z")})
     assert warnings(renamed, terms) == "nobody named the columns"
     assert refused(session_open(action_names=("a",)), terms).check == "action_names"

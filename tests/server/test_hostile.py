@@ -14,7 +14,7 @@ from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import OBSERVATION, ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.policy import tiny
-from tests.server.serving import Outcomes, eventually, loaded, observation, serving
+from tests.server.serving import Outcomes, eventually, keys_of, loaded, observation, serving
 
 MIB = 1 << 20
 GOOD_HEADER = wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0)
@@ -52,9 +52,7 @@ class Scene:
         return self.robot.infer(observation(self.policy, 0), noise_seed=0).robot
 
     def keys(self, client: str) -> wire.ClientKeys:
-        status = self.service.status()
-        service = wire.ServiceKeys(status.model, status.revision, status.service)
-        return service.server(status.server).client(client)
+        return keys_of(self.service.status()).client(client)
 
     def stranger(self, client: str):
         return self._nodes[1].publisher(self.keys(client).obs, OBSERVATION)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lefleet.server.metrics import Metrics
-from lefleet_client.wire import Status
+from lefleet_client.wire import ServerStatus
 from tests.server.outcomes import ANSWERED, outcome, status
 
 
@@ -17,8 +17,8 @@ class Server:
     probes: dict = field(default_factory=lambda: {"jpeg": 7})
     state: dict = field(default_factory=lambda: {"sessions": 3, "load": 0.5, "draining": False})
 
-    def status(self) -> Status:
-        return status(max_sessions=16, warmed_up=True, **self.state)
+    def status(self) -> ServerStatus:
+        return status(max_sessions=16, **self.state)
 
 
 def samples(metrics: Metrics) -> dict:
@@ -65,8 +65,8 @@ def test_the_state_of_a_server_is_read_at_each_scrape():
     assert ("lefleet_sessions",) not in samples(metrics)
     metrics.watch(server, {"audit": lambda: 4})
     seen = samples(metrics)
-    names = ("sessions", "max_sessions", "load", "warmed_up", "ready", "draining")
-    assert [seen[(f"lefleet_{name}",)] for name in names] == [3, 16, 0.5, 1, 1, 0]
+    names = ("sessions", "max_sessions", "load", "ready", "draining")
+    assert [seen[(f"lefleet_{name}",)] for name in names] == [3, 16, 0.5, 1, 0]
     assert seen["lefleet_probes_total", "jpeg"] == 7
     assert seen["lefleet_dropped_total", "length"] == 2
     assert seen["lefleet_dropped_total", "no_session"] == 9

@@ -46,7 +46,7 @@ def test_with_history_it_is_what_lerobots_queues_give(remote_and_local):
     remote, policy, local = remote_and_local
     episode = frames_for(policy, 9)
     steps = policy.n_action_steps
-    assert remote.ack.n_obs_steps == 2
+    assert remote.ack.capabilities.n_obs_steps == 2
     for step, frame in enumerate(episode):
         torch.manual_seed(step)
         action = local.after(local.policy.select_action(local.batch(frame)))
@@ -61,7 +61,7 @@ def test_a_prefix_that_travelled_guides_as_a_local_one(remote_and_local):
     remote, policy, local = remote_and_local
     local.with_rtc()
     (frame,) = frames_for(policy, 1)
-    assert remote.ack.supports_rtc
+    assert remote.ack.capabilities.supports_rtc
     for rows in (1, 3, policy.chunk_size):
         left = rows_for(policy, rows)
         answer = remote.infer(frame, prefix_model=left, inference_delay_steps=2, noise_seed=5)

@@ -113,7 +113,7 @@ def test_the_pipeline_is_reset_where_an_episode_begins_and_nowhere_else(checkpoi
         robot.reset()
         robot.infer(observation(policy, 0))
         assert watched.did == ["new", "reset", "prepare", "prepare", "reset", "prepare"]
-        assert bench.service.status().clients[0].episode_id == 3
+        assert bench.service.status(with_clients=True).clients[0].episode_id == 3
 
 
 class Watched:

@@ -18,7 +18,7 @@ from lefleet_client.remote import (
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.policy import tiny
 from tests.server.samples import session_open
-from tests.server.serving import Bench, eventually, loaded, observation, serving
+from tests.server.serving import Bench, eventually, keys_of, loaded, observation, serving
 
 
 def test_a_robot_with_other_columns_is_refused_by_name(checkpoint, policy):
@@ -82,16 +82,15 @@ def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkp
         node = bench.node()
         status = bench.service.status()
         asked = session_open(
-            model=status.model,
-            revision=status.revision,
+            model=status.capabilities.model,
+            revision=status.capabilities.revision,
             service=status.service,
             action_names=policy.contract.action_names,
             vectors=policy.contract.vectors,
             cameras={},
         )
-        keys = wire.ServiceKeys(status.model, status.revision, status.service)
         body = wire.SESSION_REQUEST.encode(asked)
-        reply = node.ask(keys.server(status.server).session, body, 5.0).replies[0].payload
+        reply = node.ask(keys_of(status).session, body, 5.0).replies[0].payload
         assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
         eventually(lambda: bench.service.session_count == 0)
         with bench.robot("honest") as robot:
@@ -100,12 +99,11 @@ def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkp
 
 def test_a_session_cannot_be_closed_with_what_everybody_can_see(checkpoint, policy):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
-        status = bench.service.status()
+        status = bench.service.status(with_clients=True)
         shown = status.clients[0].session_id
         assert robot.ack.session_id.startswith(shown)
-        keys = wire.ServiceKeys(status.model, status.revision, status.service)
         close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id=shown))
-        bench.node().ask(keys.server(status.server).session, close, 5.0)
+        bench.node().ask(keys_of(status).session, close, 5.0)
         robot.infer(observation(policy, 0))
         assert _ids(bench) == [robot.ack.session_id]
 
@@ -139,10 +137,55 @@ def test_a_silent_robot_loses_its_session_and_gets_another_when_it_speaks(checkp
 
 def test_an_ack_says_what_is_served(checkpoint, policy):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
-        ack = robot.ack
-        assert ack.contract == policy.contract
-        assert (ack.digest, ack.serving_mode, ack.warmed_up) == (policy.digest, "shared", True)
-        assert (ack.chunk_size, ack.n_action_steps, ack.n_obs_steps) == (8, 6, 1)
+        status, served = bench.service.status(), robot.ack.capabilities
+        assert (robot.ack.instance_id, served) == (status.instance_id, status.capabilities)
+        assert served.contract == policy.contract
+        assert (served.digest, served.serving_mode) == (policy.digest, "shared")
+        assert (served.chunk_size, served.n_action_steps, served.n_obs_steps) == (8, 6, 1)
+
+
+def test_a_chunk_names_the_checkpoint_that_computed_it(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
+        assert robot.infer(observation(policy, 0)).digest == policy.digest
+
+
+def test_a_status_lists_the_robots_only_when_asked(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench, bench.robot("arm"):
+        key = keys_of(bench.service.status()).status
+        requests = [wire.StatusRequest(with_clients=asked) for asked in (False, True)]
+        clients = {}
+        for body in (b"", *map(wire.STATUS_REQUEST.encode, requests)):
+            reply = bench.node().ask(key, body, 5.0).replies[0].payload
+            status = wire.STATUS.decode(reply)
+            clients[body] = [one.client_id for one in status.clients]
+            assert status.sessions == 1
+        assert list(clients.values()) == [[], [], ["arm"]]
+
+
+def test_each_start_of_a_server_is_another_instance(checkpoint, policy):
+    with Bench(checkpoint, policy) as first, Bench(checkpoint, policy) as second:
+        assert first.service.status().instance_id != second.service.status().instance_id
+
+
+def test_events_have_the_schema_version_of_their_session(checkpoint, policy, monkeypatch):
+    monkeypatch.setattr(wire.limits, "SCHEMA_VERSION", 2)
+    with Bench(checkpoint, policy) as bench:
+        status = bench.service.status()
+        opening = session_open(
+            model=status.capabilities.model,
+            revision=status.capabilities.revision,
+            service=status.service,
+            action_names=policy.contract.action_names,
+            vectors=policy.contract.vectors,
+            cameras={},
+            newest_schema=2,
+        )
+        heard = bench.listen(opening.client_id)
+        ack = bench.service._sessions.open(opening)
+        bench.service.drain()
+        eventually(lambda: len(heard) == 2)
+        versions = [int.from_bytes(sample.attachment[:2], "little") for sample in heard]
+        assert (ack.schema_version, versions) == (2, [2, 2])
 
 
 def test_trust_in_the_order_of_columns_is_a_warning_in_every_ack(tmp_path):
@@ -207,9 +250,8 @@ def test_a_session_ends_with_its_own_id_only(checkpoint, policy, router):
         RemotePolicy(router.endpoint, "test", client_id="arm") as robot,
     ):
         status = service.status()
-        keys = wire.ServiceKeys(status.model, status.revision, status.service)
         close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id="old"))
-        answers = stranger.ask(keys.server(status.server).session, close, 5.0)
+        answers = stranger.ask(keys_of(status).session, close, 5.0)
         reply = wire.SESSION_REPLY.decode(answers.replies[0].payload)
         assert isinstance(reply, wire.SessionClosed)
         robot.infer(observation(policy, 0))

@@ -11,7 +11,7 @@ from lerobot.policies import PreTrainedPolicy
 from torch import Tensor
 
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.wire.session import CodecChoice
+from lefleet_client.wire import CodecChoice
 from lerobot_policy_lefleet.configuration_lefleet import NOT_TRAINED, LefleetConfig
 from lerobot_policy_lefleet.processor_lefleet import make_lefleet_pre_post_processors
 from lerobot_policy_lefleet.rows import Frame, WrongFeatures, first_task, frames_of, tasks_of
@@ -77,12 +77,12 @@ class LefleetPolicy(PreTrainedPolicy):
                 "another thread has begun an episode with this policy, and the two would mix their "
                 "actions; use --env.max_parallel_tasks=1"
             )
-        ack = self._connected(batch).ack
+        served = self._connected(batch).ack.capabilities
         if not self._actions:
-            chunk = self.predict_action_chunk(batch)[:, : ack.n_action_steps]
+            chunk = self.predict_action_chunk(batch)[:, : served.n_action_steps]
             self._actions.extend(chunk.transpose(0, 1))
-        if ack.n_obs_steps > 1:
-            self._past = [*self._past, self._frames(batch)][1 - ack.n_obs_steps :]
+        if served.n_obs_steps > 1:
+            self._past = [*self._past, self._frames(batch)][1 - served.n_obs_steps :]
         return self._actions.popleft()
 
     def predict_action_chunk(self, batch: dict[str, Any], **_: Any) -> Tensor:
@@ -125,9 +125,9 @@ class LefleetPolicy(PreTrainedPolicy):
         return {**self.__dict__, "_remote": None, "_thread": None}
 
     def _frames(self, batch: dict[str, Any]) -> tuple[Frame, ...]:
-        ack = self._connected(batch).ack
-        frames = frames_of(batch, ack.contract, self.config.rename_map)
-        if len(frames) > 1 and ack.serving_mode == "exclusive":
+        served = self._connected(batch).ack.capabilities
+        frames = frames_of(batch, served.contract, self.config.rename_map)
+        if len(frames) > 1 and served.serving_mode == "exclusive":
             raise WrongFeatures(
                 f"the batch has {len(frames)} rows, and the server's policy, which is served to "
                 "one robot at a time, may mix them; use --eval.batch_size=1"
@@ -154,7 +154,7 @@ def _open(config: LefleetConfig, task: str) -> RemotePolicy:
         timeout_s=config.timeout_s,
         tls=config.tls,
     )
-    here, there = config.action_feature, remote.ack.contract.action_names
+    here, there = config.action_feature, remote.ack.capabilities.contract.action_names
     if here is not None and here.shape != (len(there),):
         remote.close()
         raise WrongFeatures(

@@ -37,14 +37,20 @@ def contract_command(command: ShowContract) -> int:
         None,
         trust_order=True,
         rename_map=rename_map,
-        digest=files.digest,
     )
     origins = _origins(found, sources_of(files.folder, config, None, rename_map))
     manifest = _manifest(model, found, origins)
     if command.json:
-        print_json({"contract": found.contract, "sources": origins, "manifest": manifest})
+        print_json(
+            {
+                "digest": files.digest,
+                "contract": found.contract,
+                "sources": origins,
+                "manifest": manifest,
+            }
+        )
     else:
-        _show(found, origins, manifest)
+        _show(files.digest, found, origins, manifest)
     return 0
 
 
@@ -96,7 +102,9 @@ def _blanks(names: tuple[str, ...]) -> list[str]:
     return [f"name_of_column_{name}" for name in names]
 
 
-def _show(found: FoundContract, origins: dict[str, str], manifest: dict[str, Any]) -> None:
+def _show(
+    digest: str, found: FoundContract, origins: dict[str, str], manifest: dict[str, Any]
+) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
     contract = found.contract
     values = {
@@ -108,7 +116,7 @@ def _show(found: FoundContract, origins: dict[str, str], manifest: dict[str, Any
         "fps": f"{contract.fps:g}",
         "robot_type": contract.robot_type,
     }
-    console.print(f"{contract.policy_type}, digest {contract.digest[:12]}", style="bold")
+    console.print(f"{contract.policy_type}, digest {digest[:12]}", style="bold")
     for part, origin in origins.items():
         is_known = origin != _UNKNOWN
         value = values[part] if is_known else "not known"

@@ -20,7 +20,7 @@ from lefleet.cli.serving import Fleet
 from lefleet.errors import BadInput
 from lefleet_client.remote import discover
 from lefleet_client.transport import Transport
-from lefleet_client.wire import Status
+from lefleet_client.wire import ServerStatus
 
 _EVERY_S = 1.0
 _WIDE = 240
@@ -29,7 +29,7 @@ _WIDE = 240
 class _Look(NamedTuple):
     """Servers of the wanted service; where there are none, the services that there are."""
 
-    found: tuple[Status, ...]
+    found: tuple[ServerStatus, ...]
     wanted: str = ""
     others: tuple[str, ...] = ()
 
@@ -51,7 +51,7 @@ def fleet_command(command: Fleet) -> int:
 
 
 def _look(transport: Transport, command: Fleet) -> _Look:
-    found = discover(transport, command.service, timeout_s=command.timeout_s)
+    found = discover(transport, command.service, timeout_s=command.timeout_s, with_clients=True)
     if found or not command.service:
         return _Look(found)
     others = {status.service for status in discover(transport, timeout_s=command.timeout_s)}
@@ -96,15 +96,16 @@ def _tables(look: _Look) -> Group | Text:
         return Text("No servers. Start one with: lefleet serve")
     servers = _table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
     for one in found:
+        served = one.capabilities
         servers.add_row(
             _cell(one.service),
-            _cell(f"{one.model} ({one.digest[:8]})"),
+            _cell(f"{served.model} ({served.digest[:8]})"),
             _cell(one.server),
-            _state(one),
+            "draining" if one.draining else "ready",
             f"{one.sessions}/{one.max_sessions}",
             f"{one.load:.0%}",
-            _cell(one.serving_mode + (", RTC" if one.supports_rtc else "")),
-            f"{one.chunk_size} at {one.contract.fps:g} Hz",
+            _cell(served.serving_mode + (", RTC" if served.supports_rtc else "")),
+            f"{served.chunk_size} at {served.contract.fps:g} Hz",
         )
     if not any(one.clients for one in found):
         return Group(servers)
@@ -133,12 +134,6 @@ def _tables(look: _Look) -> Group | Text:
 def _cell(text: str) -> Text:
     """What servers and robots say of themselves: neither markup nor a terminal's commands."""
     return Text(printable(text))
-
-
-def _state(status: Status) -> str:
-    if status.draining:
-        return "draining"
-    return "ready" if status.warmed_up else "warming up"
 
 
 def _table(*columns: str) -> Table:

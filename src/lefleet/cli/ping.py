@@ -43,7 +43,7 @@ class _StandingRobot(RemotePolicy):
     """A robot that does not move: what it saw before is what it sees now."""
 
     def infer(self, observation: ArrayFrame, **rest: Any) -> RemoteChunk:
-        earlier = [observation] * (self.ack.n_obs_steps - 1)
+        earlier = [observation] * (self.ack.capabilities.n_obs_steps - 1)
         return super().infer(observation, **{"history": earlier, **rest})
 
 
@@ -55,7 +55,9 @@ def ping_command(command: Ping) -> int:
     with connect(command) as transport:
         _require_service(transport, command)
         with _open(transport, command) as policy:
-            report = ping(policy, example_observation(policy.ack.contract), command.count)
+            report = ping(
+                policy, example_observation(policy.ack.capabilities.contract), command.count
+            )
     if command.json:
         print_json(asdict(report))
     else:

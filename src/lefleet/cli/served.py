@@ -5,16 +5,16 @@ from typing import Any
 from lefleet.cli.printable import printable
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest
-from lefleet_client.wire import Contract, Status
+from lefleet_client.wire import Contract, ServerStatus
 
 
 def served_fields(
-    policy: ServedPolicy, manifest: Manifest, status: Status, health: str
+    policy: ServedPolicy, manifest: Manifest, status: ServerStatus, health: str
 ) -> dict[str, Any]:
     """For a program; names and limits are those that robots see."""
     return {
-        "model": status.model,
-        "revision": status.revision,
+        "model": status.capabilities.model,
+        "revision": status.capabilities.revision,
         "service": status.service,
         "server": status.server,
         "digest": policy.digest,
@@ -34,12 +34,12 @@ def served_fields(
     }
 
 
-def served_text(policy: ServedPolicy, manifest: Manifest, status: Status, health: str) -> str:
+def served_text(policy: ServedPolicy, manifest: Manifest, status: ServerStatus, health: str) -> str:
     """For a person."""
-    zenoh = manifest.zenoh
+    zenoh, served = manifest.zenoh, status.capabilities
     rtc = f", real-time chunking over {policy.rtc_horizon}" if policy.supports_rtc else ""
     rows = {
-        "model": f"{status.model} ({policy.policy_type}, revision {status.revision})",
+        "model": f"{served.model} ({policy.policy_type}, revision {served.revision})",
         "checkpoint": f"{manifest.model.repo_or_path}, digest {policy.digest[:12]}",
         "device": f"{manifest.model.device}, {manifest.model.dtype}",
         "mode": f"{policy.mode}: {policy.mode_reason}",

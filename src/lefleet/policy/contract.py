@@ -43,7 +43,6 @@ def find_contract(
     *,
     trust_order: bool,
     rename_map: dict[str, str],
-    digest: str,
 ) -> FoundContract:
     """Column names of a checkpoint; BadInput where they are unknown or do not fit the policy.
 
@@ -61,7 +60,6 @@ def find_contract(
         fps=search.fps(),
         policy_type=config.type,
         robot_type=search.first(lambda known: known.robot_type) or "",
-        digest=digest,
     )
     try:
         msgspec.convert(msgspec.to_builtins(contract), type=wire.Contract)

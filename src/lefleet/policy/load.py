@@ -46,7 +46,6 @@ def load_policy(
         contract,
         trust_order=trust_order,
         rename_map=rename_map_of(files),
-        digest=files.digest,
     )
     policy = load_weights(files, config)
     horizon = _enable_rtc(policy, rtc or RtcSettings())

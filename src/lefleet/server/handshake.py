@@ -19,19 +19,19 @@ _ASPECT_TOLERANCE = 0.01
 class Terms:
     """What a robot has to fit, as long as the server runs."""
 
-    model: str
-    revision: str
+    capabilities: wire.Capabilities
     service: str
-    contract: wire.Contract
     fps: float
     strict_fps: bool
     default_task: str
     pin_task: bool
-    supports_rtc: bool
-    mode: str
     mode_reason: str
     max_sessions: int
     warnings: tuple[str, ...] = ()
+
+    @property
+    def contract(self) -> wire.Contract:
+        return self.capabilities.contract
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ def _objections(
         yield "schema", str(error)
     yield from _name_objections(asked, terms, situation)
     contract = terms.contract
-    if asked.pin_digest and asked.pin_digest != contract.digest:
+    if asked.pin_digest and asked.pin_digest != terms.capabilities.digest:
         yield (
             "digest",
             f"the robot pins checkpoint {asked.pin_digest[:12]}, "
-            f"this server has {contract.digest[:12]}",
+            f"this server has {terms.capabilities.digest[:12]}",
         )
     if difference := _difference(asked.action_names, contract.action_names):
         yield "action_names", difference
@@ -119,8 +119,14 @@ def _name_objections(
     asked: wire.SessionOpen, terms: Terms, situation: Situation
 ) -> Iterator[tuple[str, str]]:
     """Two names may share a place in the key tree: only the full ones tell them apart."""
-    for field in ("model", "revision", "service"):
-        if (theirs := getattr(asked, field)) != (ours := getattr(terms, field)):
+    served = terms.capabilities
+    names = {
+        "model": (asked.model, served.model),
+        "revision": (asked.revision, served.revision),
+        "service": (asked.service, terms.service),
+    }
+    for field, (theirs, ours) in names.items():
+        if theirs != ours:
             yield "name", f"{field}: the robot asks for {theirs!r}, this server is {ours!r}"
     if situation.holder not in ("", asked.client_id):
         yield (
@@ -142,7 +148,7 @@ def _vector_objections(asked: wire.SessionOpen, terms: Terms) -> Iterator[tuple[
 
 
 def _full(terms: Terms) -> str:
-    if terms.mode == "exclusive":
+    if terms.capabilities.serving_mode == "exclusive":
         return f"the one session of this server is taken: {terms.mode_reason}"
     return f"all {terms.max_sessions} sessions are taken"
 
@@ -162,7 +168,7 @@ def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
         yield f"fps: the robot runs at {asked.fps:g}, the policy was trained at {terms.fps:g}"
     if contract.robot_type and asked.robot_type and asked.robot_type != contract.robot_type:
         yield f"robot_type: {asked.robot_type}, the policy was trained on {contract.robot_type}"
-    if asked.wants_rtc and not terms.supports_rtc:
+    if asked.wants_rtc and not terms.capabilities.supports_rtc:
         yield (
             f"rtc: a policy of type {contract.policy_type} cannot do it; chunks replace each other"
         )

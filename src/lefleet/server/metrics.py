@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lefleet.server.outcome import Outcome
-from lefleet_client.wire import Status
+from lefleet_client.wire import ServerStatus
 from lefleet_client.wire.image import ImageCodec
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -25,7 +25,7 @@ _CODECS: tuple[str, ...] = get_args(ImageCodec)
 class Watched(Protocol):
     """What is read of a server at each scrape, on the thread of the one who scrapes."""
 
-    def status(self) -> Status: ...
+    def status(self) -> ServerStatus: ...
 
     @property
     def is_ready(self) -> bool: ...
@@ -95,7 +95,6 @@ class _State(Collector):
         yield _gauge("sessions", "Robots with a session.", status.sessions)
         yield _gauge("max_sessions", "Robots that may have one.", status.max_sessions)
         yield _gauge("load", "Share of time that the policy is at work.", status.load)
-        yield _gauge("warmed_up", "1 when the policy can answer.", status.warmed_up)
         yield _gauge("ready", "1 when the server takes robots.", server.is_ready)
         yield _gauge("draining", "1 when the server is about to go.", status.draining)
         dropped = dict.fromkeys(_REASONS, 0) | dict(server.dropped)

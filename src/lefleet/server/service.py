@@ -1,6 +1,7 @@
 """A policy server, from its start to its drain."""
 
 import logging
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -40,10 +41,12 @@ class PolicyService:
         self._policy = policy
         self._terms = _terms(policy, manifest)
         self._server = manifest.server_name
+        self._instance_id = secrets.token_hex(8)
         self._is_ready = False
-        keys = wire.ServiceKeys(
-            self._terms.model, self._terms.revision, self._terms.service
-        ).server(self._server)
+        served = self._terms.capabilities
+        keys = wire.ServiceKeys(served.model, served.revision, self._terms.service).server(
+            self._server
+        )
         self._board = Board(RoundRobin(), ahead=manifest.prepare_threads + 1)
         self._workers = Workers(
             self._board,
@@ -60,6 +63,7 @@ class PolicyService:
             policy,
             self._terms,
             self._board,
+            instance_id=self._instance_id,
             image_codec=manifest.image_codec,
             load=lambda: self._workers.load,
         )
@@ -137,28 +141,18 @@ class PolicyService:
         """Answered probes by image codec."""
         return dict(self._workers.probes)
 
-    def status(self) -> wire.Status:
-        policy, terms = self._policy, self._terms
+    def status(self, *, with_clients: bool = False) -> wire.ServerStatus:
         sessions = self._sessions.snapshot().values()
-        return wire.Status(
-            model=terms.model,
-            revision=terms.revision,
-            service=terms.service,
+        return wire.ServerStatus(
+            service=self._terms.service,
             server=self._server,
-            digest=policy.digest,
-            contract=policy.contract,
-            chunk_size=policy.chunk_size,
-            n_action_steps=policy.n_action_steps,
-            n_obs_steps=policy.n_obs_steps,
-            supports_rtc=policy.supports_rtc,
-            rtc_horizon=policy.rtc_horizon,
-            serving_mode=policy.mode,
-            warmed_up=True,
+            instance_id=self._instance_id,
+            capabilities=self._terms.capabilities,
             draining=self.is_draining,
             sessions=len(sessions),
-            max_sessions=terms.max_sessions,
+            max_sessions=self._terms.max_sessions,
             load=self.load,
-            clients=tuple(session.status() for session in sessions),
+            clients=tuple(session.status() for session in sessions) if with_clients else (),
         )
 
     def _seen(self, place: str, is_alive: bool) -> None:
@@ -168,19 +162,30 @@ class PolicyService:
 def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
     exclusive = policy.mode == "exclusive"
     return Terms(
-        model=manifest.model_name,
-        revision=_revision(policy, manifest),
+        capabilities=_capabilities(policy, manifest),
         service=manifest.service_name,
-        contract=policy.contract,
         fps=manifest.trained_fps or policy.contract.fps,
         strict_fps=manifest.strict_fps,
         default_task=manifest.default_task,
         pin_task=manifest.pin_task,
-        supports_rtc=policy.supports_rtc,
-        mode=policy.mode,
         mode_reason=policy.mode_reason,
         max_sessions=1 if exclusive else manifest.max_sessions,
         warnings=policy.warnings,
+    )
+
+
+def _capabilities(policy: ServedPolicy, manifest: Manifest) -> wire.Capabilities:
+    return wire.Capabilities(
+        model=manifest.model_name,
+        revision=_revision(policy, manifest),
+        digest=policy.digest,
+        contract=policy.contract,
+        chunk_size=policy.chunk_size,
+        n_action_steps=policy.n_action_steps,
+        n_obs_steps=policy.n_obs_steps,
+        supports_rtc=policy.supports_rtc,
+        rtc_horizon=policy.rtc_horizon,
+        serving_mode=policy.mode,
     )
 
 

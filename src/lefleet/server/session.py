@@ -51,6 +51,7 @@ class Session:
 
     id: str
     opened: wire.SessionOpen
+    schema_version: int
     pipeline: Pipeline
     publisher: Publisher
     tally: Tally = field(default_factory=Tally)
@@ -130,6 +131,7 @@ class Session:
             episode_id=max(self._episode_id, 0) if request is None else request.episode_id,
             client_mono_ns=0 if request is None else request.client_mono_ns,
             session_epoch=self.epoch,
+            schema_version=self.schema_version,
         )
         try:
             self.publisher.put(wire.EVENT.encode(event), header.pack())

@@ -11,7 +11,6 @@ from lefleet.server.handshake import Situation, Terms, judge
 from lefleet.server.session import Session
 from lefleet_client import wire
 from lefleet_client.transport import ACTION, Transport
-from lefleet_client.wire.session import CodecChoice
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,7 +31,8 @@ class Sessions:
         terms: Terms,
         board: Board,
         *,
-        image_codec: CodecChoice,
+        instance_id: str,
+        image_codec: wire.CodecChoice,
         load: Callable[[], float],
     ) -> None:
         self._transport = transport
@@ -40,6 +40,7 @@ class Sessions:
         self._policy = policy
         self._terms = terms
         self._board = board
+        self._instance_id = instance_id
         self._image_codec = image_codec
         self._load = load
         self._lock = threading.Lock()
@@ -64,6 +65,7 @@ class Sessions:
         session = Session(
             id=secrets.token_hex(8),
             opened=asked,
+            schema_version=verdict.schema_version,
             pipeline=self._policy.new_pipeline(),
             publisher=self._transport.publisher(self._keys.client(asked.client_id).action, ACTION),
         )
@@ -81,7 +83,7 @@ class Sessions:
             asked.robot_type,
             len(verdict.warnings),
         )
-        return self._ack(session, verdict.schema_version, verdict.warnings)
+        return self._ack(session, verdict.warnings)
 
     def close(self, place: str, session_id: str, reason: str) -> bool:
         """End this very session; whether it was there."""
@@ -143,25 +145,15 @@ class Sessions:
             reason,
         )
 
-    def _ack(self, session: Session, version: int, warnings: tuple[str, ...]) -> wire.SessionAck:
-        policy, terms = self._policy, self._terms
+    def _ack(self, session: Session, warnings: tuple[str, ...]) -> wire.SessionAck:
         ours = self._image_codec
         return wire.SessionAck(
             session_id=session.id,
             session_epoch=session.epoch,
-            schema_version=version,
-            model=terms.model,
-            revision=terms.revision,
-            digest=policy.digest,
-            contract=policy.contract,
-            chunk_size=policy.chunk_size,
-            n_action_steps=policy.n_action_steps,
-            n_obs_steps=policy.n_obs_steps,
-            supports_rtc=policy.supports_rtc,
-            rtc_horizon=policy.rtc_horizon,
-            serving_mode=policy.mode,
+            schema_version=session.schema_version,
+            instance_id=self._instance_id,
+            capabilities=self._terms.capabilities,
             image_codec=session.opened.image_codec if ours == "auto" else ours,
-            warmed_up=True,
             load=self._load(),
             warnings=warnings,
         )

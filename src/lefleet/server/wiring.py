@@ -5,7 +5,7 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lefleet.server.board import Board, Mail
 from lefleet.server.sessions import Sessions
@@ -16,6 +16,12 @@ _LOG = logging.getLogger(__name__)
 
 STRANGERS = 256
 """So many observations without a session are remembered at most, to be answered."""
+
+
+class StatusSource(Protocol):
+    """Says how the server is, with its robots or without."""
+
+    def __call__(self, *, with_clients: bool) -> wire.ServerStatus: ...
 
 
 class Stranger(NamedTuple):
@@ -39,7 +45,7 @@ class Wiring:
         sessions: Sessions,
         board: Board,
         *,
-        status: Callable[[], wire.Status],
+        status: StatusSource,
         seen: Callable[[str, bool], None],
     ) -> None:
         self._transport = transport
@@ -62,7 +68,7 @@ class Wiring:
             transport.watch(every.alive, self._presence),
             transport.serve(every.reset, self._reset),
             transport.serve(self._keys.session, self._session),
-            transport.serve(self._keys.status, lambda _: wire.STATUS.encode(self._status())),
+            transport.serve(self._keys.status, self._answer_status),
         ]
         self._token = transport.announce(self._keys.alive)
 
@@ -123,6 +129,11 @@ class Wiring:
             self._seen(wire.parse_key(key).client, is_alive)
         except wire.BadKey:
             self._drop("key", key)
+
+    def _answer_status(self, question: Question) -> bytes:
+        payload = question.payload
+        request = wire.STATUS_REQUEST.decode(payload) if payload else wire.StatusRequest()
+        return wire.STATUS.encode(self._status(with_clients=request.with_clients))
 
     def _session(self, question: Question) -> bytes:
         """The reply to a handshake or a goodbye; one that cannot be read is refused."""

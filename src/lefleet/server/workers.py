@@ -145,6 +145,7 @@ class Workers:
         body = action_chunk(
             chunk,
             header,
+            digest=self._policy.digest,
             queue_wait_ms=outcome.queue_wait_ms,
             prepare_ms=outcome.prepare_ms,
             inference_ms=outcome.inference_ms,

@@ -19,7 +19,6 @@ CONTRACT = wire.Contract(
     fps=30.0,
     policy_type="act",
     robot_type="so101",
-    digest="d1",
 )
 STEPS = 4
 
@@ -46,6 +45,7 @@ class Mail:
             "seq_id": self.header.seq_id,
             "episode_id": self.header.episode_id,
             "client_mono_ns": self.header.client_mono_ns,
+            "digest": self.server.capabilities.digest,
             "queue_wait_ms": 0.25,
             "prepare_ms": 0.5,
             "inference_ms": 1.0,
@@ -93,7 +93,7 @@ class ScriptedServer:
         digest: str = "d1",
         load: float = 0.0,
         draining: bool = False,
-        image_codec: wire.session.CodecChoice = "auto",
+        image_codec: wire.CodecChoice = "auto",
         warnings: tuple[str, ...] = (),
     ) -> None:
         self.name = name
@@ -102,7 +102,19 @@ class ScriptedServer:
         self.draining = draining
         self.opens, self.closes, self.resets, self.observations = Log(), Log(), Log(), Log()
         self._transport = transport
-        self._service, self._model, self._digest, self._load = service, model, digest, load
+        self._service, self._load = service, load
+        self.capabilities = wire.Capabilities(
+            model=model,
+            revision="main",
+            digest=digest,
+            contract=CONTRACT,
+            chunk_size=STEPS,
+            n_action_steps=STEPS,
+            n_obs_steps=1,
+            supports_rtc=False,
+            rtc_horizon=0,
+            serving_mode="shared",
+        )
         self._image_codec, self._warnings = image_codec, warnings
         self._epochs: dict[str, int] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -168,18 +180,9 @@ class ScriptedServer:
             session_id=f"{self.name}-{request.session_epoch}",
             session_epoch=request.session_epoch,
             schema_version=1,
-            model=self._model,
-            revision="main",
-            digest=self._digest,
-            contract=CONTRACT,
-            chunk_size=STEPS,
-            n_action_steps=STEPS,
-            n_obs_steps=1,
-            supports_rtc=False,
-            rtc_horizon=0,
-            serving_mode="shared",
+            instance_id=f"{self.name}-1",
+            capabilities=self.capabilities,
             image_codec=self._image_codec,
-            warmed_up=True,
             load=self._load,
             warnings=self._warnings,
         )
@@ -191,21 +194,12 @@ class ScriptedServer:
             wire.ResetAck(session_id=reset.session_id, episode_id=reset.episode_id)
         )
 
-    def _status(self) -> wire.Status:
-        return wire.Status(
-            model=self._model,
-            revision="main",
+    def _status(self) -> wire.ServerStatus:
+        return wire.ServerStatus(
             service=self._service,
             server=self.name,
-            digest=self._digest,
-            contract=CONTRACT,
-            chunk_size=STEPS,
-            n_action_steps=STEPS,
-            n_obs_steps=1,
-            supports_rtc=False,
-            rtc_horizon=0,
-            serving_mode="shared",
-            warmed_up=True,
+            instance_id=f"{self.name}-1",
+            capabilities=self.capabilities,
             draining=self.draining,
             sessions=len(self._epochs),
             max_sessions=8,

@@ -38,7 +38,7 @@ def test_replicas_are_found_by_any_of_their_names(any_world, servers, names, fou
     any_world.network.settle()
     statuses = discover(node, **names, timeout_s=LONG_S)
     assert [status.server for status in statuses] == found
-    assert all(status.contract == CONTRACT for status in statuses)
+    assert all(status.capabilities.contract == CONTRACT for status in statuses)
 
 
 def test_a_status_that_cannot_be_read_hides_no_other(world, caplog):

@@ -11,8 +11,10 @@ from tests.client.remote.scripted import STEPS, answer, observation
 
 
 def acknowledging(server, **changes):
-    """The server acknowledges sessions with these changes."""
+    """The server acknowledges sessions with these changes of the ack or its capabilities."""
     plain = server._ack
+    served = {name: changes.pop(name) for name in {"model", "revision", "digest"} & changes.keys()}
+    changes["capabilities"] = msgspec.structs.replace(server.capabilities, **served)
     server._ack = lambda request: msgspec.structs.replace(plain(request), **changes)
     return server
 

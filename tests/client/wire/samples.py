@@ -16,7 +16,18 @@ CONTRACT = wire.Contract(
     fps=30.0,
     policy_type="act",
     robot_type="so101",
+)
+CAPABILITIES = wire.Capabilities(
+    model="lerobot/act",
+    revision="main",
     digest="d1",
+    contract=CONTRACT,
+    chunk_size=50,
+    n_action_steps=25,
+    n_obs_steps=2,
+    supports_rtc=False,
+    rtc_horizon=10,
+    serving_mode="shared",
 )
 
 
@@ -28,7 +39,6 @@ def observation() -> wire.Observation:
         inference_delay_steps=3,
         prefix_model=wire.encode_tensor(ACTIONS),
         prefix_robot=wire.encode_tensor(ACTIONS * 2),
-        episode_start=True,
         noise_seed=2**64 - 1,
         history=(wire.Frame(vectors={"observation.state": wire.encode_tensor(STATE)}),),
         probe=True,
@@ -42,6 +52,7 @@ def chunk() -> wire.ActionChunk:
         seq_id=7,
         episode_id=2,
         client_mono_ns=123456789,
+        digest="d1",
         queue_wait_ms=1.5,
         prepare_ms=4.5,
         inference_ms=20.25,
@@ -76,38 +87,20 @@ def session_ack() -> wire.SessionAck:
         session_id="x1",
         session_epoch=4,
         schema_version=1,
-        model="lerobot/act",
-        revision="main",
-        digest="d1",
-        contract=CONTRACT,
-        chunk_size=50,
-        n_action_steps=25,
-        n_obs_steps=2,
-        supports_rtc=False,
-        rtc_horizon=10,
-        serving_mode="shared",
+        instance_id="i1",
+        capabilities=CAPABILITIES,
         image_codec="jpeg",
-        warmed_up=True,
         load=0.25,
         warnings=("fps differs",),
     )
 
 
-def status() -> wire.Status:
-    return wire.Status(
-        model="lerobot/act",
-        revision="main",
+def status() -> wire.ServerStatus:
+    return wire.ServerStatus(
         service="fold",
         server="gpu-1",
-        digest="d1",
-        contract=CONTRACT,
-        chunk_size=50,
-        n_action_steps=25,
-        n_obs_steps=2,
-        supports_rtc=False,
-        rtc_horizon=10,
-        serving_mode="shared",
-        warmed_up=True,
+        instance_id="i1",
+        capabilities=CAPABILITIES,
         draining=False,
         sessions=1,
         max_sessions=8,
@@ -151,6 +144,7 @@ MESSAGES = {
     "session_close_ack": (wire.SESSION_REPLY, wire.SessionCloseAck(session_id="x1")),
     "reset": (wire.RESET, wire.Reset(session_id="x1", session_epoch=4, episode_id=3)),
     "reset_ack": (wire.RESET_REPLY, wire.ResetAck(session_id="x1", episode_id=3)),
+    "status_request": (wire.STATUS_REQUEST, wire.StatusRequest(with_clients=True)),
     "status": (wire.STATUS, status()),
 }
 HEADER = wire.Header(

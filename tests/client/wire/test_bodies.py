@@ -36,7 +36,6 @@ OBSERVATIONS = st.builds(
     inference_delay_steps=st.integers(0, 100),
     prefix_model=PREFIX,
     prefix_robot=PREFIX,
-    episode_start=st.booleans(),
     noise_seed=st.none() | st.integers(0, 2**64 - 1),
     history=st.lists(st.builds(wire.Frame, vectors=VECTORS), max_size=2).map(tuple),
 )

@@ -16,8 +16,6 @@ from lefleet_client.wire import (
     Image,
     decode_image,
     encode_image,
-    jpeg_opencv,
-    jpeg_simplejpeg,
 )
 from lefleet_client.wire import jpeg as jpeg_module
 from tests.client.wire.memory import peak_bytes
@@ -38,11 +36,13 @@ def jpeg() -> bytes:
 SAMPLE = jpeg()
 
 
-@pytest.fixture(params=[jpeg_simplejpeg, jpeg_opencv], scope="module", autouse=True)
+@pytest.fixture(
+    params=[jpeg_module.SimpleJpegCodec, jpeg_module.OpenCvCodec], scope="module", autouse=True
+)
 def library(request):
     """Either library behind the same two functions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jpeg_module, "_library", request.param)
+        patch.setattr(jpeg_module, "_codec", request.param())
         yield
 
 
@@ -206,7 +206,7 @@ def test_without_simplejpeg_opencv_takes_over():
 import sys
 sys.modules["simplejpeg"] = None
 from lefleet_client.wire import jpeg
-print(jpeg._library.__name__)
+print(type(jpeg._codec).__name__)
 """
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert child.stdout.strip() == "lefleet_client.wire.jpeg_opencv"
+    assert child.stdout.strip() == "OpenCvCodec"

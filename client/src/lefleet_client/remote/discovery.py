@@ -4,7 +4,15 @@ import logging
 from collections.abc import Iterable
 
 from lefleet_client.transport import Transport
-from lefleet_client.wire import STATUS, BadBody, Status, matching_servers, slug
+from lefleet_client.wire import (
+    STATUS,
+    STATUS_REQUEST,
+    BadBody,
+    ServerStatus,
+    StatusRequest,
+    matching_servers,
+    slug,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -15,15 +23,18 @@ def discover(
     model: str = "",
     revision: str = "",
     timeout_s: float = 1.0,
-) -> tuple[Status, ...]:
+    *,
+    with_clients: bool = False,
+) -> tuple[ServerStatus, ...]:
     """Every server that answers in time, replicas beside each other; an empty name means any.
 
     A name may be given in full or as the segment of the key that it folds to; where a server has
-    exactly this name, the others are not meant.
+    exactly this name, the others are not meant. `with_clients` asks for each server's robots too.
     """
     keys = matching_servers(model, revision, service)
+    request = STATUS_REQUEST.encode(StatusRequest(with_clients=with_clients))
     found = []
-    for reply in transport.ask(keys.status, b"", timeout_s).replies:
+    for reply in transport.ask(keys.status, request, timeout_s).replies:
         try:
             status = STATUS.decode(reply.payload)
         except BadBody as error:
@@ -31,14 +42,21 @@ def discover(
             continue
         found.append(status)
     meant = named(found, service=service, model=model, revision=revision)
-    return tuple(sorted(meant, key=lambda one: (one.service, one.model, one.revision, one.server)))
+    return tuple(sorted(meant, key=lambda one: (*kind(one), one.server)))
 
 
-def named(found: Iterable[Status], **names: str) -> list[Status]:
-    """Those that are meant by names such as `service`."""
+def kind(status: ServerStatus) -> tuple[str, str, str]:
+    """Service, model and revision: replicas have them in common."""
+    return status.service, status.capabilities.model, status.capabilities.revision
+
+
+def named(
+    found: Iterable[ServerStatus], *, service: str = "", model: str = "", revision: str = ""
+) -> list[ServerStatus]:
+    """Those that are meant by these names; an empty name means any."""
     meant = list(found)
-    for field, given in names.items():
+    for place, given in enumerate((service, model, revision)):
         if given:
-            exact = [one for one in meant if getattr(one, field) == given]
-            meant = exact or [one for one in meant if slug(getattr(one, field), field) == given]
+            exact = [one for one in meant if kind(one)[place] == given]
+            meant = exact or [one for one in meant if slug(kind(one)[place], "name") == given]
     return meant

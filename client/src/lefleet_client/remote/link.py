@@ -35,13 +35,13 @@ from lefleet_client.wire import (
     Probed,
     RequestFailed,
     Reset,
+    ServerStatus,
     ServiceKeys,
     SessionAck,
     SessionClose,
     SessionClosed,
     SessionOpen,
     SessionReply,
-    Status,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -66,10 +66,11 @@ class Link:
     def __init__(
         self,
         transport: Transport,
-        status: Status,
+        status: ServerStatus,
         opening: SessionOpen,
     ) -> None:
-        names = ServiceKeys(status.model, status.revision, status.service)
+        served = status.capabilities
+        names = ServiceKeys(served.model, served.revision, status.service)
         self._transport = transport
         self._opening = opening
         self._server_keys = names.server(status.server)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from lefleet_client.remote.discovery import discover, named
+from lefleet_client.remote.discovery import discover, kind, named
 from lefleet_client.remote.errors import (
     NoServer,
     Refused,
@@ -22,12 +22,12 @@ from lefleet_client.wire import (
     OLDEST_VERSION,
     SCHEMA_VERSION,
     BadBody,
+    CodecChoice,
+    ServerStatus,
     SessionAck,
     SessionOpen,
     SessionRejected,
-    Status,
 )
-from lefleet_client.wire.session import CodecChoice
 
 _ASK_AGAIN_S = 0.1
 _LOOK_AROUND_S = 0.3
@@ -122,7 +122,7 @@ class Opener:
             trouble = outcome
         return trouble
 
-    def _candidates(self, found: tuple[Status, ...]) -> list[Status] | RemoteError:
+    def _candidates(self, found: tuple[ServerStatus, ...]) -> list[ServerStatus] | RemoteError:
         """Those that fit and stay, least loaded first; robots spread over equal ones."""
         wanted = self._wanted
         fitting = named(found, model=wanted.model, revision=wanted.revision)
@@ -132,22 +132,22 @@ class Opener:
                 f"{self._sought} is wanted, but {_kinds(found)} is served; {accept}, or start "
                 "a server with the model that is wanted"
             )
-        if len({_kind(one) for one in fitting}) > 1:
+        if len({kind(one) for one in fitting}) > 1:
             return SeveralServices(
                 f"several services fit: {_kinds(fitting)}; say which one with service, model or "
                 "revision"
             )
-        pinned = [one for one in fitting if wanted.pin_digest in ("", one.digest)]
+        pinned = [one for one in fitting if wanted.pin_digest in ("", one.capabilities.digest)]
         if not pinned:
-            return self._other_checkpoint(fitting[0].server, fitting[0].digest)
+            return self._other_checkpoint(fitting[0].server, fitting[0].capabilities.digest)
         staying = [one for one in pinned if not one.draining]
         return sorted(staying, key=lambda one: (round(one.load, 1), self._lot(one)))
 
-    def _lot(self, status: Status) -> bytes:
+    def _lot(self, status: ServerStatus) -> bytes:
         """Different for each robot, and the same every time it asks."""
         return hashlib.sha256(f"{self._wanted.client_id} {status.server}".encode()).digest()
 
-    def _ask(self, status: Status, timeout_s: float) -> tuple[Link, SessionAck] | RemoteError:
+    def _ask(self, status: ServerStatus, timeout_s: float) -> tuple[Link, SessionAck] | RemoteError:
         self._epoch = (self._epoch + 1) % _EPOCHS
         link = Link(self._transport, status, self._opening(status))
         try:
@@ -169,13 +169,13 @@ class Opener:
             return NoServer(f"server {status.server} answered {type(reply).__name__}, no session")
         return self._refusal(status, reply)
 
-    def _fault(self, status: Status, ack: SessionAck) -> RemoteError | None:
+    def _fault(self, status: ServerStatus, ack: SessionAck) -> RemoteError | None:
         """What the server acknowledged that was not asked for."""
-        if self._wanted.pin_digest not in ("", ack.digest):
-            return self._other_checkpoint(status.server, ack.digest)
+        if self._wanted.pin_digest not in ("", ack.capabilities.digest):
+            return self._other_checkpoint(status.server, ack.capabilities.digest)
         asked = {
-            "model": (status.model, ack.model),
-            "revision": (status.revision, ack.revision),
+            "model": (status.capabilities.model, ack.capabilities.model),
+            "revision": (status.capabilities.revision, ack.capabilities.revision),
             "session_epoch": (self._epoch, ack.session_epoch),
         }
         for name, (there, acknowledged) in asked.items():
@@ -191,22 +191,22 @@ class Opener:
             )
         return None
 
-    def _refusal(self, status: Status, rejected: SessionRejected) -> RemoteError:
+    def _refusal(self, status: ServerStatus, rejected: SessionRejected) -> RemoteError:
         """Why not; another replica may be of another opinion."""
         text = f"server {status.server} refused the session ({rejected.check}): {rejected.reason}"
         refused = Refused(rejected.check, rejected.reason, text)
         if rejected.check == "draining":
             return ServerDraining(f"{text}; start another replica, or try again when it is back")
         if rejected.check == "digest":
-            return self._other_checkpoint(status.server, status.digest)
+            return self._other_checkpoint(status.server, status.capabilities.digest)
         return refused
 
-    def _opening(self, status: Status) -> SessionOpen:
+    def _opening(self, status: ServerStatus) -> SessionOpen:
         wanted = self._wanted
-        robot = wanted.robot or RobotFeatures.of(status.contract)
+        robot = wanted.robot or RobotFeatures.of(status.capabilities.contract)
         return SessionOpen(
-            model=status.model,
-            revision=status.revision,
+            model=status.capabilities.model,
+            revision=status.capabilities.revision,
             service=status.service,
             client_id=wanted.client_id,
             session_epoch=self._epoch,
@@ -228,10 +228,10 @@ class Opener:
             self._wanted = replace(
                 self._wanted,
                 service=link.service,
-                model=ack.model,
-                revision=ack.revision,
-                pin_digest=ack.digest,
-                robot=self._wanted.robot or RobotFeatures.of(ack.contract),
+                model=ack.capabilities.model,
+                revision=ack.capabilities.revision,
+                pin_digest=ack.capabilities.digest,
+                robot=self._wanted.robot or RobotFeatures.of(ack.capabilities.contract),
             )
 
     def _other_checkpoint(self, server: str, digest: str) -> WrongModel:
@@ -263,10 +263,6 @@ def _left_s(deadline_s: float) -> float:
     return max(0.05, deadline_s - time.monotonic())
 
 
-def _kind(status: Status) -> tuple[str, str, str]:
-    return status.service, status.model, status.revision
-
-
-def _kinds(found: Iterable[Status]) -> str:
-    kinds = sorted({_kind(one) for one in found})
+def _kinds(found: Iterable[ServerStatus]) -> str:
+    kinds = sorted({kind(one) for one in found})
     return ", ".join(f"{service!r} ({model} {revision})" for service, model, revision in kinds)

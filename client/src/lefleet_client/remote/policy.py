@@ -25,8 +25,7 @@ from lefleet_client.remote.probe import choose_codec
 from lefleet_client.remote.resize import Sizes, require_resizing
 from lefleet_client.transport import Tls, Transport, TransportError
 from lefleet_client.transport.ending import ENDING
-from lefleet_client.wire import SessionAck
-from lefleet_client.wire.session import CodecChoice
+from lefleet_client.wire import CodecChoice, SessionAck
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +89,6 @@ class RemotePolicy:
         self._resize = resize
         self._seqs = itertools.count()
         self._episode_id = 0
-        self._is_episode_fresh = True
         self._resend_s = _FIRST_RESEND_S
         owned: tuple[Transport, ...] = ()
         if transport is None:
@@ -166,7 +164,6 @@ class RemotePolicy:
                     ),
                     "prefix_model": prefix("prefix_model", prefix_model),
                     "prefix_robot": prefix("prefix_robot", prefix_robot),
-                    "episode_start": self._is_episode_fresh,
                     "noise_seed": (
                         None if noise_seed is None else whole("noise_seed", noise_seed, bits=64)
                     ),
@@ -178,7 +175,6 @@ class RemotePolicy:
         """Begin a new episode: nothing of the last one may influence what comes."""
         with self._door.caller():
             self._episode_id = (self._episode_id + 1) % 2**32
-            self._is_episode_fresh = True
             link = self._connection.link
             link.catch_up()
             timeout_s = min(self._timeout_s, self._connect_timeout_s)
@@ -215,13 +211,12 @@ class RemotePolicy:
             )
             answer = self._answer(exchange, link, body)
             if answer is not None:
-                self._is_episode_fresh = False
                 return RemoteChunk.of(
                     answer.chunk,
                     encode_ms=encode_ms,
                     round_trip_ms=exchange.round_trip_ms,
                     server=link.server,
-                    digest=self._connection.ack.digest,
+                    digest=answer.chunk.digest,
                 )
         raise self._timed_out(exchange.sent if exchange else 0)
 
@@ -236,7 +231,7 @@ class RemotePolicy:
         self._connection.require_open()
         if answer is not None:
             columns = answer.chunk.chunk_robot.shape[1]
-            names = self._connection.ack.contract.action_names
+            names = self._connection.ack.capabilities.contract.action_names
             if columns != len(names):
                 raise RemoteError(
                     f"server {link.server} is faulty: its chunk has {columns} columns, and its "
@@ -285,5 +280,5 @@ class RemotePolicy:
     def _sizes(self) -> Sizes:
         if isinstance(self._resize, Mapping):
             return self._resize
-        cameras = self._connection.ack.contract.cameras if self._resize else {}
+        cameras = self._connection.ack.capabilities.contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}

@@ -1,24 +1,18 @@
 """The language of robots and policy servers: the one place that knows how bytes are laid out.
 
-    errors         what is wrong with a name, a header, a body or an image
-    limits         how large anything from the network may be
-    version        schema versions, and how two sides agree on one
-    keys           where in the key tree a message goes
-    header         27 bytes that route and correlate a message
-    tensor, image  arrays and pictures inside a body
-    jpeg           JPEG to RGB and back
-    together       several images at once
-    jpeg_simplejpeg, jpeg_opencv  the libraries behind it
-    base           what all messages have in common
-    observation    what a robot sends
-    chunk, event   what a server sends
-    contract       what each column means
-    session        opening, closing and resetting
-    status         what a server says about itself
-    bodies         messages to MessagePack and back
+    errors       what is wrong with a name, a header, a body or an image
+    limits       schema versions, and how large anything from the network may be
+    keys         where in the key tree a message goes
+    header       27 bytes that route and correlate a message
+    tensor       arrays inside a body
+    image, jpeg  pictures inside a body, several in parallel
+    bodies       messages to MessagePack and back
+    observation  what a robot sends
+    replies      what a server publishes: chunks and events
+    session      status and capabilities of a server; opening, resetting and closing a session
 
 Bytes come from `transport` and from captures on disk, and go back there. Everything is checked
-here, before memory is taken for it: what `bodies` returns is typed and complete. Imports msgspec,
+here, before memory is taken for it: what a `Body` returns is typed and complete. Imports msgspec,
 numpy, and simplejpeg or OpenCV; neither zenoh, nor torch, nor lerobot. Every other folder may
 import it.
 
@@ -26,19 +20,7 @@ Instants never cross machines. `client_mono_ns` means something on the robot tha
 only echoed. Servers report durations.
 """
 
-from lefleet_client.wire.bodies import (
-    CHUNK,
-    EVENT,
-    OBSERVATION,
-    RESET,
-    RESET_REPLY,
-    SESSION_REPLY,
-    SESSION_REQUEST,
-    STATUS,
-    Body,
-)
-from lefleet_client.wire.chunk import ActionChunk
-from lefleet_client.wire.contract import Contract
+from lefleet_client.wire.bodies import Body
 from lefleet_client.wire.errors import (
     BadBody,
     BadHeader,
@@ -47,14 +29,6 @@ from lefleet_client.wire.errors import (
     BadTensor,
     NoCommonVersion,
     WireError,
-)
-from lefleet_client.wire.event import (
-    REPLACED,
-    Draining,
-    Event,
-    Probed,
-    RequestFailed,
-    SessionClosed,
 )
 from lefleet_client.wire.header import Header, HeaderReader, MessageType
 from lefleet_client.wire.image import (
@@ -73,12 +47,33 @@ from lefleet_client.wire.keys import (
     parse_key,
     slug,
 )
-from lefleet_client.wire.limits import MAX_MESSAGE_BYTES
-from lefleet_client.wire.observation import Frame, Observation
+from lefleet_client.wire.limits import MAX_MESSAGE_BYTES, OLDEST_VERSION, SCHEMA_VERSION, agree
+from lefleet_client.wire.observation import OBSERVATION, Frame, Observation
+from lefleet_client.wire.replies import (
+    CHUNK,
+    EVENT,
+    REPLACED,
+    ActionChunk,
+    Draining,
+    Event,
+    Probed,
+    RequestFailed,
+    SessionClosed,
+)
 from lefleet_client.wire.session import (
+    RESET,
+    RESET_REPLY,
+    SESSION_REPLY,
+    SESSION_REQUEST,
+    STATUS,
+    STATUS_REQUEST,
+    Capabilities,
+    CodecChoice,
+    Contract,
     Reset,
     ResetAck,
     ResetReply,
+    ServerStatus,
     SessionAck,
     SessionClose,
     SessionCloseAck,
@@ -86,10 +81,10 @@ from lefleet_client.wire.session import (
     SessionRejected,
     SessionReply,
     SessionRequest,
+    SessionStatus,
+    StatusRequest,
 )
-from lefleet_client.wire.status import SessionStatus, Status
 from lefleet_client.wire.tensor import Tensor, decode_tensor, encode_tensor
-from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION, agree
 
 __all__ = [
     "CHUNK",
@@ -104,6 +99,7 @@ __all__ = [
     "SESSION_REPLY",
     "SESSION_REQUEST",
     "STATUS",
+    "STATUS_REQUEST",
     "ActionChunk",
     "BadBody",
     "BadHeader",
@@ -111,7 +107,9 @@ __all__ = [
     "BadKey",
     "BadTensor",
     "Body",
+    "Capabilities",
     "ClientKeys",
+    "CodecChoice",
     "Contract",
     "Draining",
     "Event",
@@ -129,6 +127,7 @@ __all__ = [
     "ResetAck",
     "ResetReply",
     "ServerKeys",
+    "ServerStatus",
     "ServiceKeys",
     "SessionAck",
     "SessionClose",
@@ -139,7 +138,7 @@ __all__ = [
     "SessionReply",
     "SessionRequest",
     "SessionStatus",
-    "Status",
+    "StatusRequest",
     "Tensor",
     "WireError",
     "agree",

@@ -1,23 +1,30 @@
 """Messages to MessagePack and back: nothing on the wire can carry code."""
 
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from lefleet_client.wire.chunk import ActionChunk
 from lefleet_client.wire.errors import BadBody
-from lefleet_client.wire.event import Event
-from lefleet_client.wire.limits import MAX_BODY_BYTES, MAX_CONTROL_BYTES
-from lefleet_client.wire.observation import Observation
-from lefleet_client.wire.session import Reset, ResetReply, SessionReply, SessionRequest
-from lefleet_client.wire.status import Status
 
 T = TypeVar("T")
 
 
-class Body(Generic[T]):
-    """One kind of body: what may be in it, and how large it may be.
+def _tag(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag):
+    """Base of all messages. `type` travels along, so that replies of several kinds share a key.
+
+    Evolution is additive: readers ignore unknown fields, and new fields have defaults.
+    """
+
+
+class Body(Generic[T]):
+    """Encodes and decodes one kind of message, or a union of them, up to `max_bytes`.
+
+    >>> from lefleet_client.wire import STATUS
     >>> STATUS.decode(b"")
     Traceback (most recent call last):
         ...
@@ -53,15 +60,5 @@ class Body(Generic[T]):
 
 
 def _short(text: str) -> str:
-    """The beginning says what is wrong, the end where; between them may be megabytes of input."""
+    """The beginning names the fault, the end the field; between them may be megabytes of input."""
     return text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
-
-
-OBSERVATION: Body[Observation] = Body("observation", Observation, MAX_BODY_BYTES)
-CHUNK: Body[ActionChunk] = Body("chunk", ActionChunk, MAX_CONTROL_BYTES)
-EVENT: Body[Event] = Body("event", Event, MAX_CONTROL_BYTES)
-STATUS: Body[Status] = Body("status", Status, MAX_CONTROL_BYTES)
-SESSION_REQUEST: Body[SessionRequest] = Body("session", SessionRequest, MAX_CONTROL_BYTES)
-SESSION_REPLY: Body[SessionReply] = Body("session reply", SessionReply, MAX_CONTROL_BYTES)
-RESET: Body[Reset] = Body("reset", Reset, MAX_CONTROL_BYTES)
-RESET_REPLY: Body[ResetReply] = Body("reset reply", ResetReply, MAX_CONTROL_BYTES)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from lefleet_client.wire.errors import BadHeader
-from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION
+from lefleet_client.wire.limits import OLDEST_VERSION, SCHEMA_VERSION
 
 _LAYOUT = struct.Struct("<HBQIqI")
 HEADER_BYTES = _LAYOUT.size
@@ -22,7 +22,8 @@ class MessageType(IntEnum):
 
 
 class Header(NamedTuple):
-    """Which request this is, or answers; `client_mono_ns` is opaque to everybody but its writer.
+    """Which request this is, or answers; only the robot that wrote
+    `client_mono_ns` can read it.
 
     >>> Header(MessageType.CHUNK, seq_id=7, episode_id=0, client_mono_ns=1).pack().hex()[:6]
     '010002'

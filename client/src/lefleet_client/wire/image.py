@@ -1,9 +1,11 @@
 """Pictures inside a body: RGB, uint8, height x width x 3, on both ends."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -13,7 +15,9 @@ from lefleet_client.wire.errors import BadImage
 from lefleet_client.wire.jpeg import decode_jpeg, encode_jpeg
 from lefleet_client.wire.limits import MAX_IMAGE_PIXELS
 from lefleet_client.wire.tensor import octets
-from lefleet_client.wire.together import each
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 ImageCodec = Literal["jpeg", "raw"]
 
@@ -74,13 +78,45 @@ def decode_image(image: Image) -> NDArray[np.uint8]:
 
 
 def encode_images(arrays: Mapping[str, NDArray[Any]], quality: int) -> dict[str, Image]:
-    """Several images, JPEGs side by side."""
+    """Several images, JPEGs in parallel."""
     code = partial(encode_image, quality=quality)
-    return each(code, arrays) if quality else {key: code(one) for key, one in arrays.items()}
+    return (
+        _in_parallel(code, arrays) if quality else {key: code(one) for key, one in arrays.items()}
+    )
 
 
 def decode_images(images: Mapping[str, Image]) -> dict[str, NDArray[np.uint8]]:
-    """Several images, JPEGs side by side."""
+    """Several images, JPEGs in parallel."""
     if all(image.codec == "raw" for image in images.values()):
         return {key: decode_image(image) for key, image in images.items()}
-    return each(decode_image, images)
+    return _in_parallel(decode_image, images)
+
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="jpeg")
+
+
+_pool = _new_pool()
+"""Threads `jpeg_*`, started when first needed; they only code images."""
+
+
+def _replace_pool() -> None:
+    global _pool  # noqa: PLW0603 - a forked child does not inherit threads
+    _pool = _new_pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_replace_pool)
+
+
+def _in_parallel(code: Callable[[A], B], images: Mapping[str, A]) -> dict[str, B]:
+    """`code` of every image by its key; the calling thread does its share.
+
+    JPEG is coded outside Python's lock, so other cores can help.
+    """
+    if len(images) < 2:
+        return {key: code(image) for key, image in images.items()}
+    (first, own), *others = images.items()
+    futures = {key: _pool.submit(code, image) for key, image in others}
+    coded = {first: code(own)}
+    return coded | {key: future.result() for key, future in futures.items()}

@@ -1,13 +1,14 @@
-"""What a robot sends: everything a stateless server needs for one chunk."""
+"""What a robot sends: everything that a stateless server needs for one chunk."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from lefleet_client.wire.base import Message
+from lefleet_client.wire.bodies import Body, Message
 from lefleet_client.wire.errors import BadBody, BadTensor
 from lefleet_client.wire.image import Image
 from lefleet_client.wire.limits import (
+    MAX_BODY_BYTES,
     MAX_FEATURES,
     MAX_HISTORY,
     MAX_OBSERVATION_PIXELS,
@@ -48,7 +49,6 @@ class Observation(Message, frozen=True, kw_only=True):
     inference_delay_steps: Count = 0
     prefix_model: Tensor | None = None
     prefix_robot: Tensor | None = None
-    episode_start: bool = False
     noise_seed: U64 | None = None
     history: Annotated[tuple[Frame, ...], Meta(max_length=MAX_HISTORY)] = ()
     probe: bool = False
@@ -60,6 +60,9 @@ class Observation(Message, frozen=True, kw_only=True):
         pixels = sum(image.pixels for images in frames for image in images.values())
         if pixels > MAX_OBSERVATION_PIXELS:
             raise BadBody(f"images: {pixels} pixels, above {MAX_OBSERVATION_PIXELS} in all")
+
+
+OBSERVATION: Body[Observation] = Body("observation", Observation, MAX_BODY_BYTES)
 
 
 def _require_vectors(vectors: dict[str, Tensor]) -> None:

@@ -1,26 +1,113 @@
-"""Opening and closing a session, and the acknowledged border between two episodes."""
+"""A session and its server: status and capabilities, opening, resetting, closing."""
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
-from lefleet_client.wire.base import Message
-from lefleet_client.wire.contract import CameraShapes, Contract, Fps, VectorNames
-from lefleet_client.wire.event import SessionClosed
-from lefleet_client.wire.limits import MAX_FEATURES, U32, Count, Load, Name, Names, Text
-from lefleet_client.wire.version import OLDEST_VERSION, SCHEMA_VERSION
+from lefleet_client.wire.bodies import Body, Message
+from lefleet_client.wire.limits import (
+    MAX_CONTROL_BYTES,
+    MAX_FEATURES,
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
+    U32,
+    Count,
+    Duration,
+    Load,
+    Name,
+    Names,
+    Text,
+)
+from lefleet_client.wire.replies import SessionClosed
 
 CodecChoice = Literal["auto", "jpeg", "raw"]
 """auto: the robot probes both, and takes the faster one."""
+Side = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Fps = Annotated[float, Meta(gt=0)]
+VectorNames = Annotated[dict[Name, Names], Meta(max_length=MAX_FEATURES)]
+CameraShapes = Annotated[dict[Name, tuple[Side, Side, Side]], Meta(max_length=MAX_FEATURES)]
 Warnings = Annotated[tuple[Text, ...], Meta(max_length=256)]
 Tags = Annotated[dict[Name, Text], Meta(max_length=MAX_FEATURES)]
+
+
+class Contract(Struct, frozen=True, kw_only=True):
+    """What each column of a policy's inputs and outputs means, in order: order maps to motors."""
+
+    action_names: Names
+    vectors: VectorNames
+    cameras: CameraShapes
+    fps: Fps
+    policy_type: Text
+    robot_type: Text
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a server serves, and how; it stays the same as long as the server runs.
+
+    A policy that looks at `n_obs_steps` frames wants all but the present one as `history`.
+    """
+
+    model: Name
+    revision: Name
+    digest: Text
+    contract: Contract
+    chunk_size: Count
+    n_action_steps: Count
+    n_obs_steps: Count
+    supports_rtc: bool
+    rtc_horizon: Count
+    serving_mode: Name
+
+
+class StatusRequest(Message, frozen=True, kw_only=True):
+    """Asks for a status; an empty payload means the same as the defaults."""
+
+    with_clients: bool = False
+
+
+class SessionStatus(Message, frozen=True, kw_only=True):
+    """One robot on a server, and how it has been served since its session was opened."""
+
+    client_id: Name
+    session_id: Name
+    robot_type: Text
+    image_codec: Text
+    """The codec of its last observation; empty before the first, and without images."""
+    age_s: Duration
+    idle_s: Duration
+    episode_id: U32
+    answered: Count
+    failed: Count
+    superseded: Count
+    queue_wait_ms: Duration
+    inference_ms: Duration
+    """Both of the last chunk."""
+
+
+class ServerStatus(Message, frozen=True, kw_only=True):
+    """One server: what it serves, and its load. Names are full ones.
+
+    `instance_id` is new with each start of a server. `clients` is empty unless asked for.
+    """
+
+    service: Name
+    server: Name
+    instance_id: Name
+    capabilities: Capabilities
+    draining: bool
+    sessions: Count
+    max_sessions: Count
+    load: Load
+    clients: Annotated[tuple[SessionStatus, ...], Meta(max_length=4096)] = ()
+    oldest_schema: Count = OLDEST_VERSION
+    newest_schema: Count = SCHEMA_VERSION
 
 
 class SessionOpen(Message, frozen=True, kw_only=True):
     """What a robot is and wants; the server compares it with the checkpoint's contract.
 
     Names are full ones: two that fold to one key segment are told apart here. `session_epoch`
-    counts this client's sessions, so that a late answer to an earlier one is recognised.
+    counts this client's sessions, so that a late chunk of an earlier one is recognised.
     `pin_digest` is empty when any checkpoint will do.
     """
 
@@ -46,24 +133,15 @@ class SessionOpen(Message, frozen=True, kw_only=True):
 class SessionAck(Message, frozen=True, kw_only=True):
     """The session is open; `warnings` are for a person to read.
 
-    A policy that looks at `n_obs_steps` frames wants all but the present one as `history`.
+    Both sides write `schema_version` into the headers of this session's messages.
     """
 
     session_id: Name
     session_epoch: U32
     schema_version: Count
-    model: Name
-    revision: Name
-    digest: Text
-    contract: Contract
-    chunk_size: Count
-    n_action_steps: Count
-    n_obs_steps: Count
-    supports_rtc: bool
-    rtc_horizon: Count
-    serving_mode: Name
+    instance_id: Name
+    capabilities: Capabilities
     image_codec: CodecChoice
-    warmed_up: bool
     load: Load
     warnings: Warnings = ()
 
@@ -112,3 +190,10 @@ class ResetAck(Message, frozen=True, kw_only=True):
 SessionRequest = SessionOpen | SessionClose
 SessionReply = SessionAck | SessionRejected | SessionCloseAck | SessionClosed
 ResetReply = ResetAck | SessionClosed
+
+STATUS_REQUEST: Body[StatusRequest] = Body("status request", StatusRequest, MAX_CONTROL_BYTES)
+STATUS: Body[ServerStatus] = Body("status", ServerStatus, MAX_CONTROL_BYTES)
+SESSION_REQUEST: Body[SessionRequest] = Body("session", SessionRequest, MAX_CONTROL_BYTES)
+SESSION_REPLY: Body[SessionReply] = Body("session reply", SessionReply, MAX_CONTROL_BYTES)
+RESET: Body[Reset] = Body("reset", Reset, MAX_CONTROL_BYTES)
+RESET_REPLY: Body[ResetReply] = Body("reset reply", ResetReply, MAX_CONTROL_BYTES)
