@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "rollouts": {"errors", "records", "process", "sim"},
     "compat": {"errors"},
     "stages": {"errors", "records", "stats", "process", "sim", "rollouts"},
-    "ledger": {"errors", "records"},
+    "ledger": {"errors", "records", "process"},
     "loop": {"errors", "records", "stats", "process", "sim", "stages", "ledger"},
     "policy": {"errors", "records", "stages"},
     "server": {"errors", "records", "policy"},
@@ -60,7 +60,7 @@ PUBLIC = {
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials progress_of success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
-    lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger",
+    lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride Frame ModelSettings Pipeline PolicyRequest
         Prepared RtcSettings ServedPolicy load_policy""",
     lefleet.rollouts: """Act Batch Behaviour Demonstrate Finished Relabel Simulators Slot TakeOver

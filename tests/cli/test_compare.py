@@ -90,10 +90,11 @@ def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_pat
 
 @pytest.fixture
 def ledger(tmp_path):
-    """Two runs; only the older one has a blessed checkpoint."""
+    """Two runs, of which only the older one has a blessed checkpoint, and an unreadable one."""
     ledger = open_ledger(tmp_path)
     for name in ("old", "new"):
         ledger.create_run(name, msgspec.to_builtins(config(name=name)))
+    ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
     attempt = ledger.start_attempt("old", 0, "train", ExpertDemos())
     ledger.commit_stage(attempt, record(0, "train"))
     ledger.record_decision("old", decision(0, "baseline", "c0"))
@@ -122,6 +123,7 @@ def test_a_path_stays_a_path_and_a_hub_id_a_hub_id(ledger):
         ("old:last", "last is no cycle"),
         ("new:blessed", "new has no blessed checkpoint"),
         ("new", "new has no blessed checkpoint"),
+        ("foreign", "this lefleet cannot read the config of foreign"),
         ("other", "other does not exist"),
         ("other:0", "there is no run called other"),
     ],

@@ -10,6 +10,7 @@ from lefleet.ledger import open_ledger
 from lefleet.records import EvaluatePlan
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
+from tests.loop.test_end_to_end import heeding_permissions, run
 
 CYCLE = {"index", "decision", "success_rate", "interval", "episodes", "checkpoint_digest"}
 
@@ -30,9 +31,23 @@ def two_runs(tmp_path):
     ledger.close()
 
 
-def test_an_empty_workdir_has_no_runs(lefleet):
+def test_an_empty_workdir_has_no_runs_and_stays_empty(lefleet, tmp_path):
     code, out, _ = lefleet("status", "--json")
     assert (code, json.loads(out)) == (0, {"runs": []})
+    assert lefleet("status")[1] == "No runs yet. Begin with: lefleet demo\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_works_in_a_folder_that_may_not_be_written_and_creates_nothing(tmp_path, two_runs):
+    two_runs.close()
+    runs = tmp_path / "runs"
+    before = sorted(runs.iterdir())
+    runs.chmod(0o500)
+    shown = run("status", "--json", "--workdir", runs, prefix=heeding_permissions())
+    runs.chmod(0o700)
+    assert shown.returncode == 0, shown.stderr
+    assert [one["id"] for one in json.loads(shown.stdout)["runs"]] == ["a", "b"]
+    assert sorted(runs.iterdir()) == before
 
 
 def test_status_shows_every_run_oldest_first(lefleet, two_runs):
@@ -174,7 +189,7 @@ def test_a_plan_as_json_is_its_lines(lefleet):
 def test_a_question_about_a_run_makes_no_ledger(lefleet, tmp_path, command):
     code, _, err = lefleet(*command.split())
     assert (code, list(tmp_path.iterdir())) == (2, [])
-    assert err.startswith("lefleet: run: ")
+    assert err.startswith(("lefleet: run: ", "lefleet: workdir: there is no ledger in "))
 
 
 def test_resuming_all_runs_of_no_ledger_makes_none(lefleet, tmp_path):
@@ -231,12 +246,12 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(lefleet, two_runs):
     assert "colour" in c["problem"]
     code, out, _ = lefleet("status")
     assert code == 0
-    assert "c: running\nnot readable with this lefleet: Object" in out
+    assert "c: running\nrun: this lefleet cannot read the config of c: Object" in out
     for command in ("stop", "resume"):
         two_runs.set_run_state("c", "running" if command == "stop" else "finished")
         code, _, err = lefleet(command, "c")
         assert code == 2
-        assert "the config of c is not one of this lefleet" in err
+        assert "this lefleet cannot read the config of c" in err
 
 
 def test_videos_are_those_of_the_highest_cycle(lefleet, two_runs, tmp_path):

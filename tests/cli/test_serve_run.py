@@ -17,8 +17,9 @@ from tests.samples import checkpoint_record
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
-    """Of three runs the middle one is the last with a blessed checkpoint: that of cycle 0; cycle 1
-    was worse. Its folder has a name that YAML would read as something else."""
+    """Of four runs the second one is the last with a blessed checkpoint: that of cycle 0; cycle 1
+    was worse. The newest one was begun by another lefleet. The folder has a name that YAML would
+    read as something else."""
     workdir = tmp_path_factory.mktemp("a: b")
     ledger = open_ledger(workdir)
     for name in ("older", "demo", "unfinished"):
@@ -33,6 +34,7 @@ def workdir(tmp_path_factory):
         attempt = ledger.start_attempt(name, cycle, "train", ExpertDemos())
         ledger.commit_stage(attempt, checkpoint_record(digest=digest(cycle), path=str(folder)))
         ledger.record_decision(name, decision(cycle, outcome, digest(0)))
+    ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
     tiny.act_environment(workdir / "demo/cycle_0/train")
     return workdir
 
@@ -52,6 +54,14 @@ def test_a_run_stands_for_its_blessed_checkpoint_and_gives_the_name(workdir, run
     assert manifest.model.repo_or_path == str(workdir / folder)
     assert (manifest.model_name, manifest.service_name) == (name, name)
     assert manifest.max_sessions == 3
+
+
+def test_a_run_that_cannot_be_read_is_skipped_with_a_warning_that_names_it(workdir, caplog):
+    assert _manifest(Serve(run="blessed", workdir=workdir), []).model_name == "demo"
+    assert caplog.messages == [
+        "Run foreign is skipped: run: this lefleet cannot read the config of foreign: "
+        "Object contains unknown field `colour`."
+    ]
 
 
 def test_a_run_is_served_instead_of_what_a_manifest_names(workdir, tmp_path):
@@ -76,6 +86,7 @@ def test_a_run_and_another_checkpoint_are_one_too_many(workdir, override):
     ("run", "words"),
     [
         ("unfinished", "run: unfinished has no blessed checkpoint yet"),
+        ("foreign", "run: this lefleet cannot read the config of foreign: .*colour"),
         ("demo:7", "run: demo has trained no checkpoint in cycle 7"),
         ("other", "there is no run called other"),
         ("user/policy", r"--model\.repo_or_path=user/policy"),

@@ -1,18 +1,22 @@
-"""A ledger is created, brought up to date, or refused."""
+"""A ledger is created, migrated, read without a trace, or refused."""
 
-import json
+import fcntl
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger import open_ledger, schema
-from tests.ledger.ledgers import execute, old_ledger
+from lefleet.ledger import connect, open_ledger, read_ledger, schema
+from tests.ledger.ledgers import execute
 
 
 def test_a_new_ledger_has_no_runs(tmp_path):
@@ -50,57 +54,32 @@ def test_migrations_lead_to_the_schema(tmp_path):
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
 
 
-@pytest.mark.parametrize("revision", ["0001"])
-def test_an_older_ledger_opens_and_keeps_its_rows(tmp_path, revision):
-    old_ledger(tmp_path, revision)
-    ledger = open_ledger(tmp_path)
-    (row,) = ledger.runs()
-    assert (row.id, row.state, row.config) == ("old", "stopped", {"name": "old"})
-    assert (row.reason, row.stop_requested, row.created_at, row.resumed_at) == ("", False, 5.0, 6.0)
-    assert ledger.create_run("new", {})
-
-
-def test_gates_of_a_fixed_size_become_gates_of_today(tmp_path):
-    path = old_ledger(tmp_path, "0001")
-    config = {"name": "old", "tasks": ["push", "reach"], "gate": {"pairs_per_task": 15}}
-    execute(path, f"UPDATE run SET config = '{json.dumps(config)}'")
-    gate = {"verdict": "better", "pairs": 30, "wins": 9, "losses": 0, "p_value": 0.01}
-    body = {"cycle": 1, "decision": "promote", "why": "", "rung": 0, "candidate": "c"}
-    body |= {"blessed": "c", "gate": gate | {"alpha": 0.05}}
-    execute(
-        path,
-        "INSERT INTO decision (run, cycle, decision, body, at) "
-        f"VALUES ('old', 1, 'promote', '{json.dumps(body)}', 1.0)",
-    )
-    ledger = open_ledger(tmp_path)
-    assert ledger.run("old").config["gate"] == {"max_pairs": 30}
-    (decision,) = ledger.decisions("old")
-    assert (decision.gate.ended, decision.gate.difference) == ("better", 0.3)
-
-
 def test_a_ledger_of_a_newer_lefleet_is_refused(tmp_path):
     open_ledger(tmp_path).close()
     path = tmp_path / "ledger.db"
     execute(path, "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(BadInput, match="newer") as caught:
-        open_ledger(tmp_path)
-    assert str(path) in caught.value.problem
-    assert "9999" in caught.value.problem
+    for opening in (open_ledger, read_ledger):
+        with pytest.raises(BadInput, match="newer") as caught:
+            opening(tmp_path)
+        assert str(path) in caught.value.problem
+        assert "9999" in caught.value.problem
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "ledger.db").write_text("my shopping list, rather long for a header\n" * 50)
-    with pytest.raises(BadInput, match="is not a ledger") as caught:
-        open_ledger(tmp_path)
-    assert str(tmp_path / "ledger.db") in caught.value.problem
+    for opening in (open_ledger, read_ledger):
+        with pytest.raises(BadInput, match="is not a ledger") as caught:
+            opening(tmp_path)
+        assert str(tmp_path / "ledger.db") in caught.value.problem
     assert (tmp_path / "ledger.db").read_text().startswith("my shopping list")
 
 
 def test_a_ledger_that_cannot_be_opened_is_a_clear_error(tmp_path):
     (tmp_path / "ledger.db").mkdir()
-    with pytest.raises(LeFleetError, match="cannot be used") as caught:
-        open_ledger(tmp_path)
-    assert caught.value.remedy
+    for opening in (open_ledger, read_ledger):
+        with pytest.raises(LeFleetError, match="cannot be used") as caught:
+            opening(tmp_path)
+        assert caught.value.remedy
 
 
 def test_a_workdir_that_is_a_file_is_a_clear_error(tmp_path):
@@ -109,9 +88,128 @@ def test_a_workdir_that_is_a_file_is_a_clear_error(tmp_path):
         open_ledger(tmp_path / "runs")
 
 
-def test_a_reader_does_not_wait_for_a_writer(tmp_path):
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_missing_ledger_is_read_as_an_empty_one_and_not_created(tmp_path):
+    ledger = read_ledger(tmp_path / "runs")
+    assert (ledger.runs(), ledger.run("r")) == ([], None)
+    assert files(tmp_path) == []
+
+
+def test_a_ledger_that_a_kill_left_without_tables_is_read_as_an_empty_one(tmp_path):
+    (tmp_path / "ledger.db").touch()
+    assert read_ledger(tmp_path).runs() == []
+
+
+def test_reading_creates_no_file_and_sees_every_run(tmp_path):
+    writer = open_ledger(tmp_path)
+    writer.create_run("r", {})
+    writer.close()
+    before = files(tmp_path)
+    reader = read_ledger(tmp_path)
+    assert [row.id for row in reader.runs()] == ["r"]
+    assert files(tmp_path) == before == [".ledger.lock", "ledger.db"]
+    writer = open_ledger(tmp_path)
+    writer.create_run("s", {})
+    assert [row.id for row in reader.runs()] == ["r", "s"]
+    writer.close()
+
+
+def test_a_reader_cannot_write(tmp_path):
+    writer = open_ledger(tmp_path)
+    writer.create_run("r", {})
+    with pytest.raises(LeFleetError, match="readonly"):
+        read_ledger(tmp_path).set_run_state("r", "failed")
+    assert writer.run("r").state == "running"
+    writer.close()
+
+
+@pytest.mark.parametrize("options", [{"create": False}, {"create": False, "migrate": False}])
+def test_a_ledger_that_may_not_be_created_is_missed_in_words(tmp_path, options):
+    with pytest.raises(BadInput, match=r"no ledger in .*--workdir"):
+        open_ledger(tmp_path / "runs", **options)
+    assert files(tmp_path) == []
+
+
+@pytest.fixture
+def older(tmp_path, monkeypatch):
+    """A work folder whose ledger has a schema before that of this lefleet."""
+    workdir = tmp_path / "runs"
+    ledger = open_ledger(workdir)
+    ledger.create_run("r", {"name": "r"})
+    ledger.close()
+    migrations = tmp_path / "migrations"
+    shutil.copytree(connect._MIGRATIONS, migrations)
+    (migrations / "versions" / "schema_0002.py").write_text(
+        "from alembic import op\n"
+        "revision = '0002'\n"
+        "down_revision = '0001'\n"
+        "def upgrade():\n"
+        "    op.execute('CREATE TABLE extra (id INTEGER)')\n"
+    )
+    monkeypatch.setattr(connect, "_MIGRATIONS", migrations)
+    monkeypatch.setattr(schema, "REVISION", "0002")
+    return workdir
+
+
+def test_an_older_ledger_is_migrated_and_keeps_its_rows(older):
+    ledger = open_ledger(older, create=False)
+    assert [(row.id, row.config) for row in ledger.runs()] == [("r", {"name": "r"})]
+    assert execute(older / "ledger.db", "SELECT * FROM extra") == []
+    ledger.close()
+
+
+def test_an_older_ledger_is_not_migrated_by_those_who_only_look_or_stop(older):
+    for opening in (read_ledger, lambda workdir: open_ledger(workdir, migrate=False)):
+        with pytest.raises(BadInput, match=r"older lefleet \(schema 0001\).*lefleet resume"):
+            opening(older)
+    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0001",)]
+
+
+def test_an_older_ledger_is_not_migrated_under_a_live_controller(older):
+    (older / "r").mkdir()
+    controller = os.open(older / "r" / ".controller.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(controller, fcntl.LOCK_EX)
+    with pytest.raises(BadInput, match=r"the controller of r is using it.*lefleet stop r"):
+        open_ledger(older)
+    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0001",)]
+    os.close(controller)
+    open_ledger(older).close()
+    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0002",)]
+
+
+def test_the_revision_that_readers_compare_with_is_that_of_the_newest_migration():
+    config = Config()
+    config.set_main_option("script_location", str(connect._MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.REVISION
+
+
+def test_waiting_for_another_writer_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
     ledger = open_ledger(tmp_path)
     ledger.create_run("r", {})
+    writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LeFleetError, match="is locked: another process"):
+        ledger.request_stop("r")
+    writer.close()
+    ledger.request_stop("r")
+    ledger.close()
+
+
+def test_waiting_for_another_process_that_creates_it_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    with (tmp_path / ".ledger.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(LeFleetError, match="is locked: another process"):
+            open_ledger(tmp_path)
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path):
+    open_ledger(tmp_path).create_run("r", {})
+    ledger = read_ledger(tmp_path)
     writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE run SET state = 'failed'")
@@ -121,15 +219,3 @@ def test_a_reader_does_not_wait_for_a_writer(tmp_path):
     writer.execute("COMMIT")
     writer.close()
     assert ledger.run("r").state == "failed"
-
-
-def test_an_older_ledger_knows_which_attempts_came_before_the_last_resume(tmp_path):
-    path = old_ledger(tmp_path, "0001")
-    execute(
-        path,
-        "INSERT INTO stage_attempt (run, cycle, stage, attempt, state, request, started_at) "
-        "VALUES ('old', 0, 'collect', ?, 'failed', '{}', ?)",
-        (1, 5.5),
-        (2, 6.5),
-    )
-    assert open_ledger(tmp_path).run("old").resumed_after == 1

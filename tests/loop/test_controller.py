@@ -37,7 +37,9 @@ class Run:
         self.ledger = open_ledger(workdir)
         self.ledger.create_run("r", msgspec.to_builtins(of))
         self.stage = Stage(self.collect)
-        self.request = make_request(read_state(self.ledger, "r", of), self.folder, 0, "collect")
+        self.request = make_request(
+            read_state(self.ledger, self.ledger.run("r")), self.folder, 0, "collect"
+        )
 
     def left_running(self, hours: float = 0.0) -> None:
         """The stage was started that long ago, by a controller that is gone."""
@@ -135,7 +137,7 @@ def test_a_stage_that_ended_while_nobody_looked_counts_to_its_end(begin):
     os.utime(run.collect / "log.txt", (at, at))
     run.control()
     assert run.ended() == ("finished", "budget device_hours of 1 is used up")
-    assert run.attempts() == [("collect", "gone", "nobody was there to see its end")]
+    assert run.attempts() == [("collect", "gone", "exited while no controller was running")]
     assert "stage_gone" in run.kinds()
 
 
@@ -217,6 +219,6 @@ def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
 def test_a_config_of_another_lefleet_is_named(tmp_path):
     ledger = open_ledger(tmp_path)
     ledger.create_run("r", {"name": "r", "colour": "red"})
-    with pytest.raises(BadInput, match=r"config of r is not one of this lefleet.*colour"):
+    with pytest.raises(BadInput, match=r"cannot read the config of r: .*colour"):
         Controller(tmp_path, "r")
     ledger.close()

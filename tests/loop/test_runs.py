@@ -8,8 +8,8 @@ import pytest
 
 from lefleet.errors import StageFailed
 from lefleet.ledger import open_ledger
+from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
-from lefleet.loop.controller import LOCK
 from lefleet.loop.runs import is_controlled, last_words, resume, start_controller, stop
 from tests.loop.states import config
 
@@ -23,7 +23,7 @@ class Controlled:
         self.folder.mkdir()
         self.ledger = open_ledger(workdir)
         self.ledger.create_run("r", msgspec.to_builtins(config()))
-        self.lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
+        self.lock = os.open(self.folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.started = 0
 

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from lefleet.errors import BadInput
-from lefleet.ledger import Ledger, RunRow, open_ledger
+from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import find
-from lefleet.loop.status import run_state
+from lefleet.loop.runs import newest_blessed as newest_blessed_run
+from lefleet.loop.state import read_state
 from lefleet.stages.references import is_hub_id
 
 _REMEDY = "Name a checkpoint's folder, RUN, RUN:CYCLE, blessed, or a hub id as user/name."
@@ -45,8 +46,7 @@ def newest_blessed(workdir: Path, field: str) -> str:
 
 
 def _is_run(name: str, workdir: Path) -> bool:
-    has_ledger = (workdir / LEDGER_FILE).exists()
-    return has_ledger and any(row.id == name for row in open_ledger(workdir).runs())
+    return read_ledger(workdir).run(name) is not None
 
 
 def _ledger(name: str, workdir: Path, field: str) -> Ledger:
@@ -54,18 +54,17 @@ def _ledger(name: str, workdir: Path, field: str) -> Ledger:
         raise BadInput(
             f"{field}: {name} speaks of a run, but {workdir} has no ledger.", "Name its --workdir."
         )
-    return open_ledger(workdir)
+    return read_ledger(workdir)
 
 
 def _blessed(ledger: Ledger, row: RunRow, field: str) -> str:
-    blessed = run_state(ledger, row).blessed()
+    blessed = read_state(ledger, row).blessed()
     if blessed is None:
         raise BadInput(f"{field}: {row.id} has no blessed checkpoint yet.")
     return blessed.path
 
 
 def _newest_blessed(ledger: Ledger, field: str) -> RunRow:
-    for row in reversed(ledger.runs()):
-        if run_state(ledger, row).blessed() is not None:
-            return row
-    raise BadInput(f"{field}: no run here has a blessed checkpoint.", "See: lefleet status")
+    if (found := newest_blessed_run(ledger)) is None:
+        raise BadInput(f"{field}: no run here has a blessed checkpoint.", "See: lefleet status")
+    return found[0]

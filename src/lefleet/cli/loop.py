@@ -14,7 +14,7 @@ from lefleet.cli.output import print_json
 from lefleet.cli.report import is_interrupted, report, show_runs
 from lefleet.cli.viewer import view
 from lefleet.errors import BadInput, LeFleetError, StageFailed
-from lefleet.ledger import Ledger, open_ledger
+from lefleet.ledger import open_ledger, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop.config import check_workdir, load_config
 from lefleet.loop.controller import Controller
@@ -69,7 +69,8 @@ def run_command(command: Run | Demo, overrides: Sequence[str]) -> int:
         return 0
     ledger = open_ledger(workdir)
     happened = begin(ledger, workdir, config)
-    return _look(ledger, workdir, config.name, happened, as_json=command.json)
+    ledger.close()
+    return _look(workdir, config.name, happened, as_json=command.json)
 
 
 def resume_command(command: Resume) -> int:
@@ -80,9 +81,10 @@ def resume_command(command: Resume) -> int:
     workdir = command.workdir.expanduser().resolve()
     if command.all:
         return _resume_all(workdir, as_json=command.json)
-    ledger = _existing_ledger(workdir, command.run)
+    ledger = open_ledger(workdir, create=False)
     happened = resume(ledger, workdir, find(ledger, command.run))
-    return _look(ledger, workdir, command.run, happened, as_json=command.json)
+    ledger.close()
+    return _look(workdir, command.run, happened, as_json=command.json)
 
 
 def _resume_all(workdir: Path, *, as_json: bool) -> int:
@@ -105,7 +107,7 @@ def _resume_all(workdir: Path, *, as_json: bool) -> int:
 def stop_command(command: Stop) -> int:
     """Ask a run to stop and wait until it has."""
     workdir = command.workdir.expanduser().resolve()
-    ledger = _existing_ledger(workdir, command.run)
+    ledger = open_ledger(workdir, create=False, migrate=False)
     row = find(ledger, command.run)
     if row.state != "running":
         state, words = row.state, f"{row.id} is not running: it is {row.state}."
@@ -122,10 +124,7 @@ def stop_command(command: Stop) -> int:
 def status_command(command: Status) -> int:
     """What all runs, or one, have come to."""
     workdir = command.workdir.expanduser().resolve()
-    if not (workdir / LEDGER_FILE).exists() and not command.run:
-        print_json({"runs": []}) if command.json else print("No runs yet. Begin with: lefleet demo")
-        return 0
-    ledger = _existing_ledger(workdir, command.run)
+    ledger = read_ledger(workdir)
     while True:
         rows = [find(ledger, command.run)] if command.run else ledger.runs()
         show_runs(ledger, workdir, rows, as_json=command.json)
@@ -143,17 +142,8 @@ def status_command(command: Status) -> int:
     return 0
 
 
-def _existing_ledger(workdir: Path, run: str) -> Ledger:
-    """The ledger of `workdir`; a question about a run does not make one."""
-    if not (workdir / LEDGER_FILE).exists():
-        raise BadInput(
-            f"run: there is no run called {run}, nor a ledger in {workdir}.",
-            "Name the --workdir that it was begun with.",
-        )
-    return open_ledger(workdir)
-
-
-def _look(ledger: Ledger, workdir: Path, run: str, happened: str, *, as_json: bool) -> int:
+def _look(workdir: Path, run: str, happened: str, *, as_json: bool) -> int:
+    ledger = read_ledger(workdir)
     print(_WORDS[happened].format(run=run), file=sys.stderr)
     if happened == "finished":
         return report(ledger, workdir, run, as_json=as_json)

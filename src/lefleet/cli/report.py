@@ -6,18 +6,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from lefleet.cli.output import RunOutput, print_json
 from lefleet.cli.viewer import PATIENCE_S
+from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.config import stored_config
 from lefleet.loop.runs import find, is_controlled
+from lefleet.loop.state import stored_config
 from lefleet.loop.status import run_status
 from lefleet.loop.summary import PLOT
-from lefleet.records.border import as_bad_input
 
 
 def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
@@ -65,8 +64,8 @@ def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
     now = {"controlled": is_controlled(workdir / row.id), "problem": ""}
     try:
         return run_status(ledger, row) | now
-    except msgspec.ValidationError as error:
-        problem = str(as_bad_input(error, "not readable with this lefleet"))
+    except BadInput as error:
+        problem = error.problem
     unknown = {"id": row.id, "state": row.state, "reason": row.reason, "tasks": [], "cycles": []}
     return unknown | {"blessed": None, "blessed_path": None} | now | {"problem": problem}
 

@@ -1,47 +1,66 @@
-"""Open a ledger: create it, bring it up to date, or refuse it in one sentence."""
+"""Open a ledger: to write, creating or migrating it where that is allowed, or only to read."""
 
 import fcntl
+import sqlite3
+import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from sqlalchemy import URL, Engine, create_engine, event
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy import URL, Engine, NullPool, StaticPool, create_engine, event, inspect
 
 from lefleet.errors import BadInput, LeFleetError
+from lefleet.ledger import schema
 from lefleet.ledger.store import READS, Ledger
+from lefleet.process import is_held
 
 FILE = "ledger.db"
+CONTROLLER_LOCK = ".controller.lock"
+"""In the folder of a run: locked while a controller works on it."""
+LOCK_WAIT_S = 30.0
+"""How long to wait for another process that writes."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def open_ledger(workdir: Path) -> Ledger:
-    """The ledger of `workdir`, made if it is not there.
+def open_ledger(workdir: Path, *, create: bool = True, migrate: bool = True) -> Ledger:
+    """The ledger of `workdir`, to read and write.
 
-    One process at a time creates or migrates: SQLite would let two of them interleave. A process
-    killed in between leaves nothing half made, because each migration is one transaction.
+    `create` makes one where there is none. `migrate` brings an older one up to date, unless a
+    controller is using it. One process at a time does either. A process killed in between leaves
+    nothing half made, because a migration is one transaction.
     """
+    path = workdir / FILE
+    if not create and not path.exists():
+        raise BadInput(
+            f"workdir: there is no ledger in {workdir}.",
+            "Name the --workdir that the run was begun with.",
+        )
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         with (workdir / ".ledger.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            engine = _engine(workdir / FILE)
-            _migrate(engine, workdir / FILE)
-    except (OSError, OperationalError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error.orig)
-        raise LeFleetError(
-            f"The ledger in {workdir} cannot be used: {reason}.",
-            "Check the folder's permissions and the free space of its disk.",
-        ) from error
-    except DatabaseError as error:
-        raise BadInput(
-            f"{workdir / FILE} is not a ledger: {error.orig}.",
-            "Move it away, or name another workdir.",
-        ) from error
+            _lock(lock, workdir)
+            engine = _writing(path)
+            _bring_up_to_date(engine, workdir, migrate=migrate)
+    except OSError as error:
+        raise _unusable(workdir, str(error.strerror)) from error
     return Ledger(engine)
 
 
-def _engine(path: Path) -> Engine:
-    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": 30.0})
+def read_ledger(workdir: Path) -> Ledger:
+    """The ledger of `workdir`, only to read; writes no file. A missing one has no runs."""
+    path = workdir / FILE
+    engine = _reading(path)
+    revision = _revision(engine) if path.exists() else None
+    if revision is None:
+        engine = create_engine("sqlite://", poolclass=StaticPool)
+        schema.metadata.create_all(engine)
+    elif revision != schema.REVISION:
+        raise _other_schema(path, revision)
+    return Ledger(engine)
+
+
+def _writing(path: Path) -> Engine:
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: Any) -> None:
@@ -57,24 +76,104 @@ def _engine(path: Path) -> Engine:
         reads = connection.get_execution_options().get(READS, False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
+    return _with_plain_errors(engine, path)
+
+
+def _reading(path: Path) -> Engine:
+    def connect() -> sqlite3.Connection:
+        # Without a write-ahead log no process has the ledger open, and a reader that takes locks
+        # would have to create one. So each connection looks anew.
+        is_open = path.with_name(path.name + "-wal").exists()
+        query = "mode=ro" if is_open else "mode=ro&immutable=1"
+        return sqlite3.connect(f"{path.absolute().as_uri()}?{query}", uri=True, timeout=LOCK_WAIT_S)
+
+    return _with_plain_errors(create_engine("sqlite://", creator=connect, poolclass=NullPool), path)
+
+
+def _with_plain_errors(engine: Engine, path: Path) -> Engine:
+    @event.listens_for(engine, "handle_error")
+    def explain(context: Any) -> None:
+        error = context.original_exception
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            raise _locked(path.parent) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise _unusable(path.parent, str(error)) from error
+        if type(error) is sqlite3.DatabaseError:
+            raise BadInput(
+                f"{path} is not a ledger: {error}.", "Move it away, or name another workdir."
+            ) from error
+
     return engine
 
 
-def _migrate(engine: Engine, path: Path) -> None:
+def _unusable(workdir: Path, reason: str) -> LeFleetError:
+    return LeFleetError(
+        f"The ledger in {workdir} cannot be used: {reason}.",
+        "Check the folder's permissions and the free space of its disk.",
+    )
+
+
+def _locked(workdir: Path) -> LeFleetError:
+    return LeFleetError(
+        f"The ledger in {workdir} is locked: another process has been writing for "
+        f"{LOCK_WAIT_S:g} s.",
+        f"Try again. If it stays locked, end the process that holds it: fuser -v {workdir / FILE}",
+    )
+
+
+def _other_schema(path: Path, revision: str) -> BadInput:
+    if revision > schema.REVISION:
+        return BadInput(
+            f"{path} was written by a newer lefleet (schema {revision}).",
+            "Use that lefleet, or name another workdir.",
+        )
+    return BadInput(
+        f"{path} was written by an older lefleet (schema {revision}).",
+        "lefleet run and lefleet resume bring it up to date.",
+    )
+
+
+def _revision(engine: Engine) -> str | None:
+    """The schema of a ledger; None where nothing was created yet."""
+    with engine.execution_options(**{READS: True}).connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        query = "SELECT version_num FROM alembic_version"
+        return str(connection.exec_driver_sql(query).scalar_one())
+
+
+def _lock(file: IO[str], workdir: Path) -> None:
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise _locked(workdir) from error
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _bring_up_to_date(engine: Engine, workdir: Path, *, migrate: bool) -> None:
+    path, revision = workdir / FILE, _revision(engine)
+    if revision == schema.REVISION:
+        return
+    if revision is not None and (revision > schema.REVISION or not migrate):
+        raise _other_schema(path, revision)
+    for lock in workdir.glob(f"*/{CONTROLLER_LOCK}") if revision is not None else ():
+        if is_held(lock):
+            run = lock.parent.name
+            raise BadInput(
+                f"{path} was written by an older lefleet (schema {revision}), and the controller "
+                f"of {run} is using it.",
+                f"Stop that run with the older lefleet first: lefleet stop {run}",
+            )
     from alembic import command
     from alembic.config import Config
-    from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.begin() as connection:
-        current = MigrationContext.configure(connection).get_current_revision()
-        if current is not None and current not in known:
-            raise BadInput(
-                f"{path} was written by a newer lefleet (schema {current}).",
-                "Use that lefleet, or name another workdir.",
-            )
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

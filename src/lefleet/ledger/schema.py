@@ -1,5 +1,8 @@
-"""The tables."""
+"""The tables, and their rows as typed values."""
 
+from typing import Any, NamedTuple
+
+import msgspec
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -9,11 +12,17 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Row,
     String,
     Table,
     UniqueConstraint,
     text,
 )
+
+from lefleet.records import Record, Request
+
+REVISION = "0001"
+"""Of the newest migration; readers compare it with the file's."""
 
 metadata = MetaData()
 
@@ -50,8 +59,9 @@ attempt = Table(
     Column("error", String, nullable=False, server_default=""),
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
+    Column("recorded", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("run", "cycle", "stage", "attempt"),
-    # A stage is committed once, whoever tries to do it again.
+    # A stage is committed once.
     Index(
         "one_commit_per_stage",
         "run",
@@ -117,11 +127,11 @@ gate_look = Table(
     Column("wins", Integer, nullable=False),
     Column("losses", Integer, nullable=False),
     Column("p_value", Float, nullable=False),
-    Column("p_worse", Float, nullable=False, server_default="1"),
-    Column("log_e", Float, nullable=False, server_default="0"),
-    Column("low", Float, nullable=False, server_default="-1"),
-    Column("high", Float, nullable=False, server_default="1"),
-    Column("power", Float, nullable=False, server_default="0"),
+    Column("p_worse", Float, nullable=False),
+    Column("log_e", Float, nullable=False),
+    Column("low", Float, nullable=False),
+    Column("high", Float, nullable=False),
+    Column("power", Float, nullable=False),
     UniqueConstraint("run", "cycle", "look"),
 )
 
@@ -137,18 +147,6 @@ decision = Table(
     UniqueConstraint("run", "cycle"),
 )
 
-approval = Table(
-    "approval",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _run(),
-    Column("cycle", Integer, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("why", String, nullable=False, server_default=""),
-    Column("at", Float, nullable=False),
-)
-
 event = Table(
     "event",
     metadata,
@@ -159,3 +157,79 @@ event = Table(
     Column("data", JSON, nullable=False),
     Index("event_of_run", "run", "id"),
 )
+
+
+class RunRow(NamedTuple):
+    """One run."""
+
+    id: str
+    state: str
+    """running, finished, stopped or failed."""
+    reason: str
+    config: dict[str, Any]
+    stop_requested: bool
+    created_at: float
+    resumed_at: float
+    """When it was begun or last resumed."""
+    resumed_after: int
+    """Id of the last attempt before that; bad attempts up to it do not count."""
+
+
+class AttemptRow(NamedTuple):
+    """One attempt at a stage."""
+
+    id: int
+    run: str
+    cycle: int
+    stage: str
+    attempt: int
+    state: str
+    """running, committed, failed, killed (a child of the stage), gone (the stage itself), cancelled
+    or skipped."""
+    request: Request
+    record: Record | None
+    error: str
+    started_at: float
+    ended_at: float | None
+    """None while it runs, and where its end is not known."""
+    recorded: int
+    """Episodes and training steps that the stage had on disk when the attempt ended."""
+
+
+class EventRow(NamedTuple):
+    """One event."""
+
+    id: int
+    at: float
+    kind: str
+    data: dict[str, Any]
+
+
+def run_row(row: Row[Any]) -> RunRow:
+    return RunRow(
+        row.id,
+        row.state,
+        row.reason,
+        row.config,
+        bool(row.stop_requested),
+        row.created_at,
+        row.resumed_at,
+        row.resumed_after,
+    )
+
+
+def attempt_row(row: Row[Any]) -> AttemptRow:
+    return AttemptRow(
+        row.id,
+        row.run,
+        row.cycle,
+        row.stage,
+        row.attempt,
+        row.state,
+        msgspec.convert(row.request, Request),
+        None if row.record is None else msgspec.convert(row.record, Record),
+        row.error,
+        row.started_at,
+        row.ended_at,
+        row.recorded,
+    )

@@ -9,11 +9,12 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.lineage import checkpoints_of_dataset, insert_artifacts, lineage
-from lefleet.ledger.rows import AttemptRow, EventRow, RunRow, attempt_row, run_row
+from lefleet.ledger.schema import AttemptRow, EventRow, RunRow, attempt_row, run_row
 from lefleet.records import Decision, EpisodeRecord, Record, Request
 
 READS = "lefleet_reads"
 """Execution option of connections that only read: they do not wait for a writer."""
+UNSEEN = "exited while no controller was running"
 
 
 class Ledger:
@@ -79,7 +80,7 @@ class Ledger:
             _event(connection, run, "stop_requested", {})
 
     def resume_run(self, run: str) -> None:
-        """Make the run one that goes on."""
+        """Set the run to running again; attempts before this do not count any more."""
         with self._engine.begin() as connection:
             connection.execute(
                 update(schema.run)
@@ -105,20 +106,18 @@ class Ledger:
             return [attempt_row(row) for row in connection.execute(query)]
 
     def start_attempt(self, run: str, cycle: int, stage: str, request: Request) -> AttemptRow:
-        """The next attempt at a stage; one that was left running is closed as abandoned."""
+        """Begin the next attempt at a stage; close one that is still open as gone."""
         table = schema.attempt
         with self._engine.begin() as connection:
             mine = (table.c.run == run, table.c.cycle == cycle, table.c.stage == stage)
-            error = "nobody was there to see its end"
             abandoned = connection.execute(
                 update(table)
                 .where(*mine, table.c.state == "running")
-                .values(state="gone", error=error)
+                .values(state="gone", error=UNSEEN)
             )
             if abandoned.rowcount:
-                _event(
-                    connection, run, "stage_gone", {"cycle": cycle, "stage": stage, "error": error}
-                )
+                data = {"cycle": cycle, "stage": stage, "error": UNSEEN}
+                _event(connection, run, "stage_gone", data)
             last = connection.execute(select(func.max(table.c.attempt)).where(*mine)).scalar() or 0
             values = {
                 "run": run,
@@ -136,14 +135,25 @@ class Ledger:
             return attempt_row(row)
 
     def end_attempt(
-        self, attempt: AttemptRow, state: str, error: str, *, ended_at: float | None = None
+        self,
+        attempt: AttemptRow,
+        state: str,
+        error: str,
+        *,
+        recorded: int = 0,
+        ended_at: float | None = None,
     ) -> None:
-        """The attempt failed or was cancelled: now, or when `ended_at` says."""
+        """The attempt ended without a record: now, or when `ended_at` says."""
         with self._engine.begin() as connection:
             connection.execute(
                 update(schema.attempt)
                 .where(schema.attempt.c.id == attempt.id)
-                .values(state=state, error=error, ended_at=_end(attempt, ended_at))
+                .values(
+                    state=state,
+                    error=error,
+                    recorded=recorded,
+                    ended_at=_end(attempt, ended_at),
+                )
             )
             data = {"cycle": attempt.cycle, "stage": attempt.stage, "error": error}
             _event(connection, attempt.run, f"stage_{state}", data)
@@ -156,7 +166,7 @@ class Ledger:
         *,
         ended_at: float | None = None,
     ) -> None:
-        """The stage is done, with everything that it brought; all of it or nothing."""
+        """Commit a stage's record with its artifacts and episodes: all of it or nothing."""
         with self._engine.begin() as connection:
             connection.execute(
                 update(schema.attempt)
@@ -227,5 +237,5 @@ def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) ->
 
 
 def _end(attempt: AttemptRow, ended_at: float | None) -> float:
-    """No attempt ends before it started, whatever a clock says."""
+    """Not before the start: a clock may have been set back meanwhile."""
     return max(attempt.started_at, time.time() if ended_at is None else ended_at)

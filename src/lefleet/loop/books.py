@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow, Ledger
+from lefleet.ledger.store import UNSEEN
 from lefleet.loop.attempt import break_off, cancel
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.watch import last_sign_of_life
@@ -44,9 +45,8 @@ class Books:
 
     def abandon(self, attempt: AttemptRow) -> None:
         """Close an attempt that ended while no controller lived."""
-        error = "nobody was there to see its end"
         ended_at = last_sign_of_life(self._stage(attempt))
-        self._ledger.end_attempt(attempt, "gone", error, ended_at=ended_at)
+        self._ledger.end_attempt(attempt, "gone", UNSEEN, ended_at=ended_at)
 
     def settle(self, reason: str) -> None:
         """Leave nothing open and nothing running: take what is done, end what is not."""

@@ -7,11 +7,9 @@ from pathlib import Path
 import msgspec
 
 from lefleet.errors import BadInput
-from lefleet.ledger import RunRow
 from lefleet.loop.requests import count_tasks, demonstrations
 from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
-from lefleet.records.border import as_bad_input
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
@@ -44,16 +42,6 @@ def _absolute(name: str) -> str:
     """What is no local path, for instance a name on the hub, stays as it is."""
     path = Path(name).expanduser()
     return str(path.absolute()) if name and path.exists() else name
-
-
-def stored_config(row: RunRow) -> RunConfig:
-    """The config that a run was begun with."""
-    try:
-        return msgspec.convert(row.config, RunConfig)
-    except msgspec.ValidationError as error:
-        problem = as_bad_input(error, f"run: the config of {row.id} is not one of this lefleet")
-        remedy = "Use the lefleet that began it, or begin another run."
-        raise BadInput(problem.problem, remedy) from error
 
 
 def check_workdir(workdir: Path) -> None:

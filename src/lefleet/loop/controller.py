@@ -9,21 +9,20 @@ from pathlib import Path
 
 from lefleet.errors import BadInput, LeFleetError
 from lefleet.ledger import RunRow, open_ledger
+from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempt import Cancelled, Ending, Gone, carry_out
 from lefleet.loop.books import Books
 from lefleet.loop.budget import reached, spent, would_exceed
-from lefleet.loop.config import stored_config
 from lefleet.loop.evidence import make_decision
 from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
 from lefleet.loop.requests import count_tasks, make_request, stage_folder
-from lefleet.loop.state import RunState, read_state
+from lefleet.loop.state import RunState, read_state, stored_config
 from lefleet.loop.summary import PLOT, SUMMARY, write_summary
 from lefleet.loop.watch import Watch
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
 
-LOCK = ".controller.lock"
 _TRIES = 20
 MAX_GONE = 50
 """Attempts at one stage whose process was killed from outside before the run gives up."""
@@ -39,7 +38,7 @@ class Controller:
     def __init__(self, workdir: Path, run: str) -> None:
         self._run = run
         self._folder = workdir / run
-        self._ledger = open_ledger(workdir)
+        self._ledger = open_ledger(workdir, create=False, migrate=False)
         self._books = Books(self._ledger, run, self._folder)
         row = self._row()
         self._config = stored_config(row)
@@ -48,7 +47,7 @@ class Controller:
     def run(self) -> int:
         """Until the run has ended; the exit code says how."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(self._folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         if not _take(lock):
             os.close(lock)
             return 0
@@ -97,7 +96,7 @@ class Controller:
 
     def _advance(self, events: EventJournal) -> EndRun | None:
         """Do the next thing; returns the end of the run when it has come."""
-        state = read_state(self._ledger, self._run, self._config)
+        state = read_state(self._ledger, self._row())
         match next_step(state):
             case EndRun() as end:
                 return end

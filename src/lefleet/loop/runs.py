@@ -1,5 +1,6 @@
 """Start, find and stop runs: what a command does before it becomes a viewer."""
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -8,11 +9,13 @@ import msgspec
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.config import stored_config
-from lefleet.loop.controller import LOCK, Controller
+from lefleet.ledger.connect import CONTROLLER_LOCK
+from lefleet.loop.controller import Controller
+from lefleet.loop.state import read_state, stored_config
 from lefleet.process import is_held, launch
-from lefleet.records import RunConfig
+from lefleet.records import CheckpointRecord, RunConfig
 
+_LOG = logging.getLogger(__name__)
 CONTROLLER_LOG = "controller.log"
 _STARTED = "--- controller started"
 _LEAVING_S = 60.0
@@ -75,9 +78,26 @@ def find(ledger: Ledger, run: str) -> RunRow:
     """The run of that name; BadInput names those that there are."""
     row = ledger.run(run)
     if row is None:
-        names = ", ".join(one.id for one in ledger.runs()) or "none"
-        raise BadInput(f"run: there is no run called {run}.", f"Runs here: {names}.")
+        names = ", ".join(one.id for one in ledger.runs())
+        remedy = f"Runs here: {names}." if names else "Name the --workdir that it was begun with."
+        raise BadInput(f"run: there is no run called {run}.", remedy)
     return row
+
+
+def newest_blessed(ledger: Ledger) -> tuple[RunRow, CheckpointRecord] | None:
+    """The newest run that has a blessed checkpoint, and that checkpoint.
+
+    A run that this lefleet cannot read is skipped with a warning.
+    """
+    for row in reversed(ledger.runs()):
+        try:
+            blessed = read_state(ledger, row).blessed()
+        except BadInput as error:
+            _LOG.warning("Run %s is skipped: %s", row.id, error.problem)
+            continue
+        if blessed is not None:
+            return row, blessed
+    return None
 
 
 def start_controller(workdir: Path, run: str) -> None:
@@ -93,7 +113,7 @@ def start_controller(workdir: Path, run: str) -> None:
 
 def is_controlled(folder: Path) -> bool:
     """Whether a controller is at work on the run in `folder`."""
-    return is_held(folder / LOCK)
+    return is_held(folder / CONTROLLER_LOCK)
 
 
 def last_words(folder: Path) -> str:

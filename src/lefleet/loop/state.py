@@ -1,8 +1,13 @@
 """What has happened in a run so far, read from the ledger and nothing else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lefleet.ledger import AttemptRow, Ledger
+import msgspec
+
+from lefleet.errors import BadInput
+from lefleet.ledger import AttemptRow, Ledger, RunRow
 from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
@@ -13,6 +18,7 @@ from lefleet.records import (
     Record,
     RunConfig,
 )
+from lefleet.records.border import as_bad_input
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,12 @@ class RunState:
         )
 
 
-def read_state(ledger: Ledger, run: str, config: RunConfig) -> RunState:
-    attempts = ledger.attempts(run)
-    decisions = {decision.cycle: decision for decision in ledger.decisions(run)}
-    row = ledger.run(run)
+def read_state(ledger: Ledger, row: RunRow) -> RunState:
+    """What the ledger has of a run; BadInput where this lefleet cannot read it."""
+    config = stored_config(row)
+    with _readable(row, "records"):
+        attempts = ledger.attempts(row.id)
+        decisions = {decision.cycle: decision for decision in ledger.decisions(row.id)}
     committed = [attempt for attempt in attempts if attempt.state == "committed"]
     last = max([0, *(attempt.cycle for attempt in attempts), *decisions])
     cycles = [
@@ -109,8 +117,24 @@ def read_state(ledger: Ledger, run: str, config: RunConfig) -> RunState:
         config,
         cycles,
         device_seconds=sum(_seconds(attempt) for attempt in attempts),
-        stop_requested=row is not None and row.stop_requested,
+        stop_requested=row.stop_requested,
     )
+
+
+def stored_config(row: RunRow) -> RunConfig:
+    """The config that a run was begun with."""
+    with _readable(row, "config"):
+        return msgspec.convert(row.config, RunConfig)
+
+
+@contextmanager
+def _readable(row: RunRow, what: str) -> Iterator[None]:
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        problem = as_bad_input(error, f"run: this lefleet cannot read the {what} of {row.id}")
+        remedy = "Use the lefleet that began it, or begin another run."
+        raise BadInput(problem.problem, remedy) from error
 
 
 def _seconds(attempt: AttemptRow) -> float:

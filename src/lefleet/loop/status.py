@@ -5,17 +5,12 @@ from typing import Any
 import msgspec
 
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.state import CycleState, RunState, read_state
-from lefleet.records import RunConfig
-
-
-def run_state(ledger: Ledger, row: RunRow) -> RunState:
-    return read_state(ledger, row.id, msgspec.convert(row.config, RunConfig))
+from lefleet.loop.state import CycleState, read_state
 
 
 def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
     """One run as JSON."""
-    state = run_state(ledger, row)
+    state = read_state(ledger, row)
     blessed = state.blessed()
     return {
         "id": row.id,

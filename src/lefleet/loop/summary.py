@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.status import run_state, run_status
+from lefleet.loop.state import read_state
+from lefleet.loop.status import run_status
 from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
 
@@ -32,7 +33,7 @@ def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
     write_durably(folder / TASKS, task_table(cycles).encode())
     if cycles:
         _plot(cycles, status["id"], folder / PLOT)
-    for cycle in run_state(ledger, row).cycles:
+    for cycle in read_state(ledger, row).cycles:
         if (gate := cycle.gate()) is not None:
             title = f"{row.id}, cycle {cycle.index}: candidate against baseline"
             plot_evidence(gate, title, folder / f"evidence_cycle_{cycle.index}.png")

@@ -1,1 +1,1 @@
-"""How older ledgers become newer ones: one file per schema in `versions`, run by alembic."""
+"""How an older ledger becomes a newer one, run by alembic: one file per schema in `versions`."""
