@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, STATE_NAMES
 from lefleet.sim.env import MetaWorldEnv
 from lefleet.sim.plugin import LeFleetMetaWorld
 from lefleet.sim.world import World
@@ -72,3 +73,9 @@ def test_vector_seeds_reach_every_env(use_async):
     states = first["environment_state"], again["environment_state"]
     assert not np.array_equal(states[0][0], states[0][1])
     assert np.array_equal(states[0], states[1][::-1])
+
+
+def test_columns_have_names_that_lerobots_rollout_takes_as_meant():
+    assert all(name.endswith((".pos", ".vel")) for name in (*STATE_NAMES, *ACTION_NAMES))
+    assert not any(name.endswith((".pos", ".vel")) for name in ENVIRONMENT_NAMES)
+    assert not set(STATE_NAMES) & set(ACTION_NAMES), "homing would send a state as an action"

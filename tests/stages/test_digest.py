@@ -1,5 +1,8 @@
 """The same digest means the same data, or the same behaviour."""
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -7,20 +10,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lefleet.stages.digest import checkpoint_digest, dataset_digest
+from lefleet.errors import BadInput
+from lefleet.stages.digest import checkpoint_digest, dataset_digest, file_digest
 
 INFO = {
     "fps": 80,
     "features": {"action": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]}},
 }
+READ = (
+    "config.json",
+    "model.safetensors",
+    "policy_preprocessor.json",
+    "policy_preprocessor_step_3_normalizer_processor.safetensors",
+    "policy_postprocessor.json",
+    "spm.model",
+    "merges.txt",
+    "chat_template.jinja",
+    "tokenizer/vocab.txt",
+    "adapter_model.bin",
+    "lefleet.json",
+)
 ACTIONS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    for name in ("config.json", "model.safetensors", "policy_preprocessor.json", "spm.model"):
-        (tmp_path / name).write_text('{"type": "act"}')
-    return tmp_path
+    folder = tmp_path / "pretrained_model"
+    (folder / "tokenizer").mkdir(parents=True)
+    for name in READ:
+        (folder / name).write_text('{"type": "act"}')
+    return folder
 
 
 def write_table(path, actions=ACTIONS, episodes=(0, 0, 1), tasks=(0, 0, 0), **columns):
@@ -41,10 +60,8 @@ def digest(path, episodes=(0, 1), tasks=None, info=INFO, videos=()) -> str:
     return dataset_digest(info, episodes, tasks or {0: "push"}, [path], videos)
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "model.safetensors", "policy_preprocessor.json", "spm.model"]
-)
-def test_every_file_that_inference_reads_counts(checkpoint, name):
+@pytest.mark.parametrize("name", READ)
+def test_every_file_that_inference_may_read_counts(checkpoint, name):
     before = checkpoint_digest(checkpoint)
     (checkpoint / name).write_text('{"type": "diffusion"}')
     assert checkpoint_digest(checkpoint) != before
@@ -62,7 +79,7 @@ def test_a_further_file_for_inference_counts(checkpoint):
     assert checkpoint_digest(checkpoint) != before
 
 
-@pytest.mark.parametrize("name", ["train_config.json", "lefleet.json", "README.md"])
+@pytest.mark.parametrize("name", ["train_config.json", "README.md", ".gitattributes"])
 def test_what_inference_does_not_read_does_not_count(checkpoint, name):
     before = checkpoint_digest(checkpoint)
     (checkpoint / name).write_text("{}")
@@ -76,10 +93,52 @@ def test_where_the_weights_were_first_loaded_from_does_not_count(checkpoint):
 
 
 def test_a_copy_elsewhere_has_the_same_digest(checkpoint, tmp_path_factory):
-    copy = tmp_path_factory.mktemp("copy")
-    for file in sorted(checkpoint.iterdir(), reverse=True):
-        (copy / file.name).write_bytes(file.read_bytes())
+    copy = tmp_path_factory.mktemp("copies") / "copy"
+    shutil.copytree(checkpoint, copy)
     assert checkpoint_digest(copy) == checkpoint_digest(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("adapter_config.json", {"base_model_name_or_path": "BASE"}),
+        ("policy_preprocessor.json", {"steps": [{"config": {"tokenizer_name": "BASE"}}]}),
+    ],
+)
+def test_folders_elsewhere_that_inference_reads_count(checkpoint, tmp_path, file, content):
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "vocab.txt").write_text("one")
+    (checkpoint / file).write_text(json.dumps(content).replace("BASE", str(base)))
+    before = checkpoint_digest(checkpoint)
+    (base / "vocab.txt").write_text("two")
+    assert checkpoint_digest(checkpoint) != before
+
+
+def test_a_file_is_read_again_only_when_it_changed(tmp_path, monkeypatch):
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"old weights")
+    before = file_digest(file)
+    read = []
+    monkeypatch.setattr("hashlib.file_digest", lambda *_: read.append(1))
+    assert file_digest(file) == before
+    assert read == []
+
+
+def test_a_change_in_place_that_keeps_size_and_time_is_seen(tmp_path):
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"old weights")
+    before, when = file_digest(file), file.stat().st_mtime_ns
+    with file.open("r+b") as same:
+        same.write(b"new")
+    os.utime(file, ns=(when, when))
+    assert file_digest(file) != before
+
+
+def test_a_config_that_is_no_json_is_bad_input(checkpoint):
+    (checkpoint / "config.json").write_text("{")
+    with pytest.raises(BadInput, match="is not JSON"):
+        checkpoint_digest(checkpoint)
 
 
 def test_every_value_of_the_data_counts(tmp_path):

@@ -64,7 +64,7 @@ def test_demonstrations_are_a_lerobot_dataset_with_named_columns(demos):
     dataset = LeRobotDataset(record.repo_id, root=record.root)
     assert dataset.num_episodes == 15 == len(record.episodes)
     assert dataset.num_frames == record.frames
-    assert dataset.features["action"]["names"][3] == "gripper_close"
+    assert dataset.features["action"]["names"][3] == "gripper_close.pos"
     assert record.tasks["open the door"] == 5
     assert all(tally.kept == 5 for tally in record.tallies.values())
 
@@ -98,8 +98,13 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(demos, tmp_path):
 def test_a_checkpoint_carries_its_contract(checkpoint, demos):
     record = read_record(checkpoint)
     contract = json.loads((Path(record.path) / "lefleet.json").read_bytes())
-    assert contract["action_names"] == ["hand_dx", "hand_dy", "hand_dz", "gripper_close"]
-    assert contract["vectors"]["observation.state"][0] == "hand_x"
+    assert contract["action_names"] == [
+        "hand_x.vel",
+        "hand_y.vel",
+        "hand_z.vel",
+        "gripper_close.pos",
+    ]
+    assert contract["vectors"]["observation.state"][0] == "hand_x.pos"
     assert contract["cameras"] == {}
     assert contract["dataset_digest"] == read_record(demos).digest
     assert record.curve[-1].step == 600

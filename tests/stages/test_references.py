@@ -1,11 +1,12 @@
 """What a user may name as a checkpoint or a dataset, and what is said when it is none."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.records import ExpertDemos, ImproveRequest, TrainRequest
+from lefleet.records import ExpertDemos, ImproveRequest, TrainRequest, encode
 from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.references import find_checkpoint, find_dataset
@@ -32,13 +33,47 @@ def problem_of(find, name) -> str:
     return str(caught.value)
 
 
-def test_a_finished_training_stands_for_its_checkpoint(tmp_path):
-    inside = Path("training/checkpoints/000100/pretrained_model")
-    record = checkpoint_record(path=str("/elsewhere" / inside))
-    folder = finished_stage(tmp_path / "train", TRAIN, record)
-    (folder / inside).mkdir(parents=True)
-    (folder / inside / "config.json").write_text("{}")
-    assert find_checkpoint(str(folder), "init") == (str(folder / inside), record.digest)
+INSIDE = Path("training/checkpoints/000100/pretrained_model")
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A finished train stage that was made elsewhere and moved here."""
+    weights = tmp_path / "train" / INSIDE
+    weights.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors"):
+        (weights / name).write_text("{}")
+    (weights.parents[1] / "last").symlink_to("000100")
+    record = checkpoint_record(path=str("/elsewhere" / INSIDE), digest=checkpoint_digest(weights))
+    (tmp_path / "train" / "request.json").write_bytes(encode(TRAIN))
+    (tmp_path / "train" / "record.json").write_bytes(encode(record))
+    return tmp_path / "train"
+
+
+@pytest.mark.parametrize("inside", ["", INSIDE, "training", "training/checkpoints/000100"])
+def test_a_finished_training_stands_for_its_checkpoint(training, inside):
+    found = find_checkpoint(str(training / inside), "init")
+    assert found == (str(training / INSIDE), checkpoint_digest(training / INSIDE))
+
+
+@pytest.mark.parametrize("inside", ["", INSIDE, "training", "training/checkpoints/000100"])
+def test_weights_that_changed_since_their_training_are_refused(training, inside):
+    (training / INSIDE / "model.safetensors").write_text("other weights")
+    text = problem_of(find_checkpoint, training / inside)
+    assert text.startswith(f"field: the files in {training / INSIDE} have changed since")
+    assert "copy the folder elsewhere" in text
+
+
+def test_a_copy_of_changed_weights_is_a_checkpoint_of_its_own(training, tmp_path):
+    (training / INSIDE / "model.safetensors").write_text("other weights")
+    copy = shutil.copytree(training / INSIDE, tmp_path / "copy")
+    assert find_checkpoint(str(copy), "init") == (str(copy), checkpoint_digest(copy))
+
+
+def test_an_earlier_checkpoint_of_the_same_training_has_its_own_digest(training):
+    earlier = shutil.copytree(training / INSIDE, training / str(INSIDE).replace("100", "050"))
+    (earlier / "model.safetensors").write_text("earlier weights")
+    assert find_checkpoint(str(earlier), "init").digest == checkpoint_digest(earlier)
 
 
 def test_a_training_whose_weights_are_gone_is_bad_input(tmp_path):

@@ -21,8 +21,11 @@ from lefleet.sim.tasks import TASKS
 FPS = 80
 """Control steps per second of MetaWorld's simulation."""
 
-ACTION_NAMES = ("hand_dx", "hand_dy", "hand_dz", "gripper_close")
-STATE_NAMES = ("hand_x", "hand_y", "hand_z", "gripper_open")
+# LeRobot's rollout passes only scalars named .pos and .vel on to a policy, and drives a robot back
+# to its first .pos values. So the robot's own columns end that way and the environment's do not,
+# and the gripper's opening and its command, whose signs are opposite, have different names.
+ACTION_NAMES = ("hand_x.vel", "hand_y.vel", "hand_z.vel", "gripper_close.pos")
+STATE_NAMES = ("hand_x.pos", "hand_y.pos", "hand_z.pos", "gripper_open.pos")
 ENVIRONMENT_NAMES = (
     *(f"object{i}_{axis}" for i in (1, 2) for axis in ("x", "y", "z", "q0", "q1", "q2", "q3")),
     "goal_x",

@@ -3,51 +3,86 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-INFERENCE_FILES = ("*.safetensors", "*.json", "*.model")
-"""What inference reads of a checkpoint: config, weights, processors with their statistics,
-adapters, tokenizers."""
+from lefleet.errors import BadInput
 
-_NOT_FOR_INFERENCE = ("train_config.json", "lefleet.json")
 _BOOKKEEPING = ("index", "episode_index", "task_index", "timestamp", "frame_index")
+_NOT_FOR_INFERENCE = ("train_config.json", "*.md", ".*")
 
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+type _Content = tuple[Path, int, int, int, int]
+"""A file's path, size, inode, and when its content and its entry last changed."""
+_digests: dict[_Content, str] = {}
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """sha256 over every file in a pretrained_model folder that inference reads, and its name; with
-    an adapter, over its base too."""
-    files = {file for pattern in INFERENCE_FILES for file in folder.rglob(pattern)}
+    """sha256 over every file in a pretrained_model folder that inference may read, and its name.
+
+    Config, weights, processors with their state, tokenizers, adapters and lefleet.json count, and
+    so do the folders of tokenizers and of an adapter's base elsewhere on this machine. A file that
+    has not changed since it was last read in this process is not read again.
+    """
     total = hashlib.sha256()
-    for file in sorted(files):
-        name = str(file.relative_to(folder))
-        if name not in _NOT_FOR_INFERENCE:
-            digest = _config_digest(file) if name == "config.json" else file_digest(file)
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder)
+        if file.is_file() and not any(_is_ignored(part) for part in name.parts):
+            digest = _config_digest(file) if str(name) == "config.json" else file_digest(file)
             total.update(f"{name}\0{digest}\n".encode())
-    if base := _adapter_base(folder):
-        total.update(f"base\0{checkpoint_digest(base)}\n".encode())
+    for other in _folders_elsewhere(folder):
+        total.update(f"elsewhere\0{checkpoint_digest(other)}\n".encode())
     return total.hexdigest()
 
 
-def _adapter_base(folder: Path) -> Path | None:
-    """The checkpoint that an adapter in `folder` adapts, where it is on this machine."""
-    file = folder / "adapter_config.json"
-    if not file.is_file():
-        return None
-    base = Path(json.loads(file.read_bytes()).get("base_model_name_or_path") or "")
-    return base if base.is_absolute() and base.is_dir() else None
+def file_digest(path: Path) -> str:
+    """sha256 of a file; kept until its size, time or inode changes."""
+    before = _content(path)
+    if before in _digests:
+        return _digests[before]
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if _content(path) == before:
+        _digests[before] = digest
+    return digest
+
+
+def _content(path: Path) -> _Content:
+    found = path.stat()
+    return path, found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _is_ignored(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in _NOT_FOR_INFERENCE)
+
+
+def _folders_elsewhere(folder: Path) -> list[Path]:
+    """What a checkpoint reads outside of its folder, where that is on this machine."""
+    named = [_fields(folder / "adapter_config.json").get("base_model_name_or_path")]
+    for pipeline in ("policy_preprocessor.json", "policy_postprocessor.json"):
+        for step in _fields(folder / pipeline).get("steps") or ():
+            config = step.get("config") or {}
+            named += [value for key, value in config.items() if key.endswith("tokenizer_name")]
+    folders = (Path(name) for name in named if name)
+    return [other for other in folders if other.is_absolute() and other.is_dir()]
 
 
 def _config_digest(file: Path) -> str:
     """Of a policy's configuration, except where its weights were first loaded from."""
-    config = json.loads(file.read_bytes())
+    config = _fields(file)
     config.pop("pretrained_path", None)
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def _fields(file: Path) -> dict[str, Any]:
+    """The content of a JSON file; none where there is no such file."""
+    if not file.is_file():
+        return {}
+    try:
+        fields: dict[str, Any] = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise BadInput(f"{file} is not JSON: {error}.", "Copy the checkpoint again.") from error
+    return fields
 
 
 def dataset_digest(

@@ -9,10 +9,12 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
 from lefleet.stages.digest import checkpoint_digest
-from lefleet.stages.folder import REQUEST, read_record
+from lefleet.stages.folder import RECORD, REQUEST, read_record
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _PRETRAINED = ("", "pretrained_model", "checkpoints/last/pretrained_model")
+_DEPTH = 4
+"""Of training/checkpoints/STEP/pretrained_model in a train stage's folder."""
 
 
 class CheckpointReference(NamedTuple):
@@ -39,12 +41,12 @@ def find_checkpoint(name: str, field: str, revision: str = "main") -> Checkpoint
     if folder.is_dir():
         record = read_record(folder)
         if isinstance(record, CheckpointRecord):
-            return CheckpointReference(str(_weights(folder, record, field)), record.digest)
-        for inside in _PRETRAINED:
-            if (folder / inside / "config.json").is_file():
-                found = (folder / inside).resolve()
-                return CheckpointReference(str(found), checkpoint_digest(found))
-        raise BadInput(f"{field}: {_why_not(folder, 'checkpoint')}", _CHECKPOINT_REMEDY)
+            found = _weights(folder, record, field)
+        else:
+            found = _pretrained(folder, field)
+        digest = checkpoint_digest(found)
+        _require_unchanged(found, digest, field)
+        return CheckpointReference(str(found), digest)
     if not is_hub_id(name):
         raise BadInput(f"{field}: {name} does not exist.", _CHECKPOINT_REMEDY)
     return _from_hub(name, field, revision)
@@ -89,10 +91,32 @@ _DATASET_REMEDY = "Name a finished collect or improve stage folder, or a LeRobot
 
 def _weights(folder: Path, record: CheckpointRecord, field: str) -> Path:
     """The checkpoint inside its stage folder, wherever that has been moved to."""
-    inside = folder.joinpath(*Path(record.path).parts[-4:])
+    inside = folder.joinpath(*Path(record.path).parts[-_DEPTH:])
     if not (inside / "config.json").is_file():
         raise BadInput(f"{field}: the weights in {inside} are gone.", _CHECKPOINT_REMEDY)
     return inside
+
+
+def _pretrained(folder: Path, field: str) -> Path:
+    """The pretrained_model folder that `folder` is, or that is in it."""
+    for inside in _PRETRAINED:
+        if (folder / inside / "config.json").is_file():
+            return (folder / inside).resolve()
+    raise BadInput(f"{field}: {_why_not(folder, 'checkpoint')}", _CHECKPOINT_REMEDY)
+
+
+def _require_unchanged(weights: Path, digest: str, field: str) -> None:
+    """Raise BadInput where a training's checkpoint is no longer what its record says."""
+    stage = weights.parents[_DEPTH - 1] if len(weights.parts) > _DEPTH else weights
+    record = read_record(stage)
+    if not isinstance(record, CheckpointRecord) or record.digest == digest:
+        return
+    if Path(record.path).parts[-_DEPTH:] == weights.parts[-_DEPTH:]:
+        raise BadInput(
+            f"{field}: the files in {weights} have changed since their training ended (digest "
+            f"{digest[:12]} now, {record.digest[:12]} in {stage / RECORD}).",
+            "Restore them, or copy the folder elsewhere and name the copy.",
+        )
 
 
 def _where_it_is(folder: Path, record: DatasetRecord, field: str) -> DatasetRecord:
