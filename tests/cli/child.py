@@ -18,7 +18,7 @@ SLOW_S = 120.0
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that is given to nobody else meanwhile, and that a child can still listen on.
+    """A port that no other socket gets meanwhile, and that a child can still listen on.
 
     Two sockets that both allow its reuse may have one port as long as only one of them listens, and
     what servers listen with allows it.
@@ -30,13 +30,18 @@ def reserved_port() -> Iterator[int]:
 
 
 class Child:
-    """A running command; what it prints is collected on two threads, and can be waited for."""
+    """A running command; what it prints is collected on two threads, and can be waited for.
+
+    It starts with SIGINT ignored, as a script's shell starts background jobs: a command must not
+    depend on what it inherits.
+    """
 
     def __init__(self, *arguments: str, folder: Path) -> None:
-        path = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+        in_background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "lefleet", *arguments],
+            [*in_background, sys.executable, "-m", "lefleet", *arguments],
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,

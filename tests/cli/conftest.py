@@ -3,9 +3,15 @@
 import signal
 import sys
 
+import msgspec
 import pytest
 
 from lefleet.cli import main
+from lefleet.ledger import open_ledger
+from lefleet.records import ExpertDemos
+from tests.loop.states import config, decision, digest
+from tests.policy import tiny
+from tests.samples import checkpoint_record
 
 
 @pytest.fixture
@@ -24,9 +30,34 @@ def lefleet(monkeypatch, capsys, tmp_path):
     return run
 
 
+@pytest.fixture(scope="session")
+def blessed_workdir(tmp_path_factory):
+    """Of four runs the second one is the last with a blessed checkpoint: that of cycle 0; cycle 1
+    was worse. The newest one was started by another version. The folder has a name that YAML would
+    read as something else."""
+    workdir = tmp_path_factory.mktemp("a: b")
+    ledger = open_ledger(workdir)
+    for name in ("older", "demo", "unfinished"):
+        ledger.create_run(name, msgspec.to_builtins(config(name=name)))
+    for name, cycle, outcome in (
+        ("older", 0, "baseline"),
+        ("demo", 0, "baseline"),
+        ("demo", 1, "rollback"),
+    ):
+        folder = workdir / name / f"cycle_{cycle}" / "train"
+        folder.mkdir(parents=True)
+        attempt = ledger.start_attempt(name, cycle, "train", ExpertDemos())
+        ledger.commit_stage(attempt, checkpoint_record(digest=digest(cycle), path=str(folder)))
+        ledger.record_decision(name, decision(cycle, outcome, digest(0)))
+    ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
+    ledger.close()
+    tiny.act_environment(workdir / "demo/cycle_0/train")
+    return workdir
+
+
 @pytest.fixture
 def default_hangup():
-    """Whoever runs the tests may have told them to survive their terminal; children inherit it."""
+    """The tests may run under nohup, and children inherit that SIGHUP is ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -29,11 +29,11 @@ def test_each_part_is_shown_with_its_source_and_a_manifest_serves_it(lefleet, fo
     assert yaml.safe_load(manifest) == {"model": {"repo_or_path": str(folder / "known")}}
 
 
-def test_what_nobody_knows_is_left_to_be_filled_in(lefleet, folder):
+def test_unknown_parts_are_placeholders(lefleet, folder):
     code, out, _ = lefleet("contract", str(folder / "unknown"), "--json")
     answer = json.loads(out)
     assert code == 0
-    assert answer["sources"]["action_names"] == "nowhere"
+    assert answer["sources"]["action_names"] == "unknown"
     assert answer["sources"]["cameras.observation.images.top"] == "config.json"
     contract = answer["manifest"]["contract"]
     assert len(contract["action_names"]) == len(tiny.JOINTS)
@@ -42,10 +42,10 @@ def test_what_nobody_knows_is_left_to_be_filled_in(lefleet, folder):
     manifest_of(answer["manifest"])
 
 
-def test_a_person_is_told_to_fill_it_in(lefleet, folder):
+def test_a_person_reads_which_placeholders_to_replace(lefleet, folder):
     _, out, _ = lefleet("contract", str(folder / "unknown"))
-    assert "action_names: not known\n" in out
-    assert "# Fill in what only you can know" in out
+    assert "action_names: unknown\n" in out
+    assert "# Replace the placeholders" in out
 
 
 def test_a_checkpoint_that_is_not_there_is_bad_input(lefleet):

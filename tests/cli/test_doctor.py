@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from lefleet.cli import doctor, main
-from lefleet.cli.commands import Doctor
+from lefleet.cli.commands import DoctorCommand
 from lefleet.cli.doctor import _graphics, _hub, _package, _pinned, _python, _threads, run_doctor
 from lefleet.errors import BadInput
 from lefleet.sim.graphics import OFF
@@ -19,7 +19,7 @@ NAMES = ["python", "lerobot", "mujoco", "graphics", "cores", "threads", "disk"]
 def no_graphics(monkeypatch):
     """Asking the graphics library for a frame takes seconds; the answer does not matter here."""
     monkeypatch.setattr(
-        doctor, "_graphics", lambda: doctor.Check(name="graphics", state="ok", found="egl")
+        doctor, "_graphics", lambda: doctor.MachineCheck(name="graphics", state="ok", found="egl")
     )
 
 
@@ -34,7 +34,7 @@ def test_doctor_as_json_is_a_list_of_checks(monkeypatch, capsys):
 
 def test_what_is_not_ok_has_a_remedy(monkeypatch, capsys, no_graphics):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    run_doctor(Doctor(offline=True, json=True))
+    run_doctor(DoctorCommand(offline=True, json=True))
     checks = json.loads(capsys.readouterr().out)
     assert "warning" in [check["state"] for check in checks]
     for check in checks:
@@ -43,7 +43,7 @@ def test_what_is_not_ok_has_a_remedy(monkeypatch, capsys, no_graphics):
 
 def test_a_person_gets_a_line_per_check_and_one_per_remedy(monkeypatch, capsys, no_graphics):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    run_doctor(Doctor(offline=True))
+    run_doctor(DoctorCommand(offline=True))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if "->" not in line] == NAMES
     assert any("-> Run: unset OMP_NUM_THREADS" in line for line in lines)
@@ -51,11 +51,13 @@ def test_a_person_gets_a_line_per_check_and_one_per_remedy(monkeypatch, capsys, 
 
 def test_a_problem_exits_1_and_a_warning_0(monkeypatch, no_graphics, capsys):
     monkeypatch.setattr(doctor, "_threads", lambda: _package("no-such-package", ()))
-    assert run_doctor(Doctor(offline=True)) == 1
+    assert run_doctor(DoctorCommand(offline=True)) == 1
     monkeypatch.setattr(
-        doctor, "_threads", lambda: doctor.Check(name="x", state="warning", found="y", remedy="z")
+        doctor,
+        "_threads",
+        lambda: doctor.MachineCheck(name="x", state="warning", found="y", remedy="z"),
     )
-    assert run_doctor(Doctor(offline=True)) == 0
+    assert run_doctor(DoctorCommand(offline=True)) == 0
 
 
 def test_a_package_that_is_missing_is_a_problem():
@@ -90,9 +92,9 @@ def test_many_threads_are_a_warning(monkeypatch, setting, state):
     assert _threads().state == state
 
 
-def test_a_hub_that_the_user_turned_off_is_not_asked(monkeypatch):
+def test_a_hub_that_the_user_turned_off_is_not_contacted(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert _hub().found == "not asked: HF_HUB_OFFLINE is set"
+    assert _hub().found == "not contacted: HF_HUB_OFFLINE is set"
 
 
 def test_a_hub_that_does_not_answer_is_a_warning(monkeypatch, tmp_path):
@@ -112,7 +114,7 @@ def test_without_graphics_videos_are_missing_but_the_rest_works(monkeypatch):
 
 
 def test_a_systemd_unit_names_the_work_folder_and_this_python(tmp_path, capsys):
-    assert run_doctor(Doctor(systemd=tmp_path)) == 0
+    assert run_doctor(DoctorCommand(systemd=tmp_path)) == 0
     unit = capsys.readouterr().out
     start = f'ExecStart="{sys.executable}" -m lefleet resume --all --workdir "{tmp_path}"\n'
     assert start in unit
@@ -121,4 +123,4 @@ def test_a_systemd_unit_names_the_work_folder_and_this_python(tmp_path, capsys):
 
 def test_a_path_that_systemd_would_misread_is_refused(tmp_path):
     with pytest.raises(BadInput, match="systemd"):
-        run_doctor(Doctor(systemd=tmp_path / "100%"))
+        run_doctor(DoctorCommand(systemd=tmp_path / "100%"))

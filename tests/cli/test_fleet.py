@@ -1,16 +1,23 @@
-"""Servers and robots as a table, as JSON, once and again and again."""
+"""fleet and ping: servers and robots as a table and as JSON, and where the time goes."""
 
 import json
 import signal
+from contextlib import contextmanager
 
 import msgspec
 import pytest
 
+from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
+from lefleet.server.manifest import CaptureSettings
+from lefleet_client import wire
+from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from lefleet_client.wire import STATUS, ServiceKeys
 from tests.cli.child import Child
 from tests.client.transport.networks import FREE_PORT, Router
+from tests.policy import tiny
 from tests.server.outcomes import status
+from tests.server.serving import loaded, manifest_of, serving
 
 
 @pytest.fixture
@@ -101,7 +108,7 @@ def test_without_servers_it_says_so_and_ends_with_1(lefleet, router):
 
 def test_of_a_service_that_nobody_serves_it_says_which_there_are(lefleet, router, servers):
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint)
-    assert (code, out) == (1, "No server of sew. There is fold, pour.\n")
+    assert (code, out) == (1, "No server offers sew. Available services: fold, pour.\n")
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint, "--json")
     assert (code, json.loads(out)) == (1, {"servers": []})
 
@@ -117,7 +124,9 @@ def test_looking_once_and_for_ever_is_refused(lefleet):
     assert err == "lefleet: once, watch: they contradict each other. Give one of them.\n"
 
 
-def test_it_looks_again_and_again_until_it_is_interrupted(router, servers, tmp_path):
+def test_watching_ends_with_an_interrupt_even_where_sigint_is_ignored_at_first(
+    router, servers, tmp_path
+):
     arguments = ("fleet", "--connect", router.endpoint, "--watch", "--json")
     with Child(*arguments, folder=tmp_path) as child:
         child.wait_for(lambda one: len(one.out) >= 2)
@@ -153,3 +162,50 @@ def test_a_ping_of_nobody_names_who_is_there(lefleet, router, servers):
 
 def test_a_ping_of_no_requests_is_bad_input(lefleet):
     assert lefleet("ping", "fold", "--count", "0")[0] == 2
+
+
+@contextmanager
+def server(router, folder, policy, **settings):
+    node = ZenohSettings(connect=(router.endpoint,))
+    with (
+        ZenohTransport.open(node) as transport,
+        serving(folder, policy, transport, **settings) as service,
+    ):
+        yield service
+
+
+def test_a_policy_that_looks_back_gets_all_the_frames_it_looks_at(router, lefleet, tmp_path):
+    folder = tiny.diffusion_history(tmp_path / "policy", n_obs_steps=3)
+    policy = loaded(folder)
+    ring = CaptureRing(
+        CaptureSettings(dir=str(tmp_path / "ring")), CapturedModel.of(manifest_of(folder))
+    )
+    with ring, server(router, folder, policy, capture=ring):
+        code, _, err = lefleet("ping", "test", "--connect", router.endpoint, "--count", "1")
+    assert code == 0, err
+    asked = [
+        wire.OBSERVATION.decode(capture.request.observation)
+        for _, capture in read_captures(tmp_path / "ring")
+    ]
+    assert [len(one.history) for one in asked] == [2, 2]
+    for one in asked:
+        for frame in one.history:
+            assert frame.vectors.keys() == one.vectors.keys()
+            assert frame.images.keys() == one.images.keys()
+
+
+def test_a_server_that_is_taken_says_so_in_one_line(router, lefleet, tmp_path):
+    folder = tiny.act_environment(tmp_path / "policy")
+    policy = loaded(folder, serving_mode="exclusive")
+    with (
+        server(router, folder, policy) as service,
+        RemotePolicy(router.endpoint, "test", client_id="arm"),
+    ):
+        code, out, err = lefleet("ping", "test", "--connect", router.endpoint)
+        name = service.status().server
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1] == (
+        f"lefleet: server {name} refused the session (capacity): the one session of this server is "
+        "taken: the manifest says so. A ping needs a free session; see which robots hold them: "
+        "lefleet fleet"
+    )

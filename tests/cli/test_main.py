@@ -90,7 +90,7 @@ def test_the_version_is_that_of_the_installed_package(lefleet):
     assert lefleet("--version") == (0, f"{version('lefleet')}\n", "")
 
 
-def test_an_interrupt_exits_130_and_says_how_to_go_on(lefleet, monkeypatch):
+def test_an_interrupt_exits_130_and_says_how_to_resume(lefleet, monkeypatch):
     def interrupted(arguments: list[str]) -> int:
         raise KeyboardInterrupt
 

@@ -9,10 +9,12 @@ from urllib.request import urlopen
 
 import pytest
 
+from lefleet.cli.serve import served_fields, served_text
 from tests.cli.child import Child, reserved_port
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
+from tests.server.serving import Bench, loaded, manifest_of
 
 
 @dataclass
@@ -153,7 +155,7 @@ def test_a_plan_says_how_many_robots_it_can_feed(life, lefleet):
 def test_a_plan_says_that_it_depends_on_what_else_runs(life, lefleet):
     policy = f"--model.repo_or_path={life.folder / 'policy'}"
     _, out, _ = lefleet("serve", policy, "--plan")
-    assert out.splitlines()[-1].startswith("Measured just now: whatever else keeps this machine")
+    assert out.splitlines()[-1].startswith("Measured just now: other load on this machine")
 
 
 def test_a_plan_of_an_exclusive_policy_is_for_one_robot(life, lefleet, monkeypatch):
@@ -229,3 +231,29 @@ def test_without_a_checkpoint_it_says_how_to_name_one(lefleet):
 def quiet(monkeypatch):
     """Leaves the log of this process as it is."""
     monkeypatch.setattr("lefleet.cli.serve.log_to_stderr", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tiny.act_environment(tmp_path_factory.mktemp("served") / "folded")
+    policy = loaded(folder, serving_mode="exclusive")
+    with Bench(folder, policy) as bench:
+        return policy, manifest_of(folder), bench.service.status(), ""
+
+
+def test_a_program_reads_the_names_in_the_keys(served):
+    policy, _, status, _ = served
+    fields = served_fields(*served)
+    assert fields["revision"] == policy.digest[:12]
+    names = status.capabilities
+    assert (fields["model"], fields["revision"]) == (names.model, names.revision)
+    assert (fields["service"], fields["server"]) == (status.service, status.server)
+    assert fields["max_sessions"] == 1
+
+
+def test_a_person_reads_the_names_in_the_keys(served):
+    policy, _, status, _ = served
+    title, model, *rest = served_text(*served).splitlines()
+    assert title == f"Service test on server {status.server}"
+    assert model.split(maxsplit=1)[1] == f"folded (act, revision {policy.digest[:12]})"
+    assert "  robots      up to 1" in rest

@@ -1,4 +1,4 @@
-"""The first signal asks, the second one does not."""
+"""The first signal asks to stop, the second one exits; inherited dispositions do not matter."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from lefleet.cli.signals import StoppedEarly, StopSignals
+from lefleet.cli.signals import StoppedEarly, StopSignals, interruptible
 from tests.client.transport.waiting import LONG_S, bounded
 
 STUCK = """
@@ -44,7 +44,7 @@ each = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.
 
 @pytest.fixture
 def handled(number):
-    """A signal that nobody took over must fail a test, and not end all of them."""
+    """A signal without a handler must fail a test, and not end all of them."""
     before = signal.signal(number, lambda *_: None)
     yield number
     signal.signal(number, before)
@@ -108,3 +108,12 @@ def test_a_terminal_that_closes_twice_still_only_asks():
         child.send_signal(signal.SIGHUP)
         child.send_signal(signal.SIGINT)
         assert child.wait(LONG_S) == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT])
+@pytest.mark.parametrize("inherited", [signal.SIG_IGN, signal.SIG_DFL])
+def test_an_interrupt_is_raised_whatever_was_inherited(handled, inherited):
+    signal.signal(handled, inherited)
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        signal.raise_signal(handled)
+    assert signal.getsignal(handled) == inherited

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lefleet.cli.loading import load_served
+from lefleet.cli.serve import load_served
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest, load_manifest
 from lefleet.server.outcome import Outcome

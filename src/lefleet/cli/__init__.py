@@ -1,19 +1,25 @@
-"""The `lefleet` command: arguments in, stages run as child processes, calm output.
+"""The `lefleet` command: arguments in, child processes started, results printed.
 
-    main       entry point, exit codes, error style
-    commands   every command's arguments
-    loop       commands about whole runs
-    viewer     look at a run until it ends
-    stage      run one stage as a child process
-    display    progress and results for people, plain lines or JSON for everyone else
-    doctor     is this machine ready?
-    serving    arguments of the commands about policy servers
-    serve, router, fleet, ping, replay, contract   these commands
-    network    how they connect, and their errors
-    logs       what a server says to its operator
+    main          entry point: which function runs which command, exit codes, error style
+    commands      the arguments of every command
+    parse         a command line to one of these commands
+    checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
+    stages        collect, train, eval, improve, compare
+    runs          demo, run, resume, stop, status
+    report        the state and the results of runs
+    serve         serve, replay
+    contract      contract
+    network       router; how commands connect, and their errors
+    fleet         fleet, ping
+    doctor        doctor
+    display       progress and records of stages
+    output        JSON, log lines, text of other machines made printable
+    signals       Ctrl-C, SIGTERM and SIGHUP
 
-On top of everything: imports `stages`, `records` and `server`, is imported by nobody. What imports
-torch, LeRobot or MuJoCo is itself imported late, so that `lefleet --help` answers at once.
+The top of the import order: imports every other folder, and nothing imports it. Modules that import
+torch, LeRobot or MuJoCo are imported inside functions, so that `lefleet --help` starts quickly.
+Arguments come from the user; requests, configs and manifests go to `stages`, `loop` and `server`;
+records and the ledger come back.
 """
 
 from lefleet.cli.main import main

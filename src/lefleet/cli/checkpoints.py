@@ -1,70 +1,123 @@
-"""What a user calls a checkpoint, to the folder or hub id that it is."""
+"""What a user calls a checkpoint, to the folder or hub id that it is: one rule for all commands.
 
+    contains /, or begins with ~ or .   a folder; where there is none, a hub id as user/name
+    blessed                             the blessed checkpoint of the newest run that has one
+    RUN, RUN:blessed                    the run's blessed checkpoint
+    RUN:CYCLE                           the checkpoint that this cycle trained
+    any other name                      a folder in the current directory
+
+A run wins over a folder of the same name, with a note that says so: `./demo` is the folder.
+"""
+
+import sys
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow, read_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.runs import find
-from lefleet.loop.runs import newest_blessed as newest_blessed_run
+from lefleet.loop.runs import newest_blessed
 from lefleet.loop.state import read_state
 from lefleet.stages.references import is_hub_id
 
-_REMEDY = "Name a checkpoint's folder, RUN, RUN:CYCLE, blessed, or a hub id as user/name."
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCheckpoint:
+    """A checkpoint as stages and servers take it. Its files may still be missing."""
+
+    location: str
+    """Absolute path of a folder, or a hub id."""
+    origin: Literal["run", "folder", "hub"]
+    name: str
+    """Printable: `demo:blessed`, `demo:1`, the folder's path, or the hub id."""
+    run: str = ""
+    """Name of the run, where the origin is one."""
+    note: str = ""
+    """How an ambiguous name was understood."""
 
 
-def checkpoint_named(name: str, workdir: Path, field: str) -> str:
-    """A path, as it is; `RUN`, `RUN:CYCLE`, `RUN:blessed` or `blessed` as the ledger has it.
+def choose_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
+    """As `resolve_checkpoint`, with its note on stderr."""
+    found = resolve_checkpoint(name, workdir, field)
+    if found.note:
+        print(f"{field}: {found.note}", file=sys.stderr)
+    return found
 
-    A run stands for its blessed checkpoint.
-    """
-    if Path(name).exists():
-        return str(Path(name).resolve())
-    run, colon, which = name.rpartition(":")
-    if not colon and which != "blessed":
-        if is_hub_id(name):
-            return name
-        if not _is_run(name, workdir):
-            raise BadInput(f"{field}: {name} does not exist.", _REMEDY)
-        run, which = name, "blessed"
-    ledger = _ledger(name, workdir, field)
-    row = find(ledger, run) if run else _newest_blessed(ledger, field)
+
+def resolve_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
+    """The checkpoint that `name` stands for; `field` is what the command calls it."""
+    workdir = workdir.expanduser().resolve()
+    folder = Path(name).expanduser()
+    if "/" not in name and not name.startswith(("~", ".")):
+        if (found := _of_run(name, workdir, field)) is not None:
+            return found
+        if not folder.is_dir():
+            with closing(read_ledger(workdir)) as ledger:
+                raise BadInput(f"{field}: {name} does not exist.", _remedy(ledger, workdir))
+    elif not folder.is_dir() and is_hub_id(name) and not name.startswith("."):
+        return NamedCheckpoint(location=name, origin="hub", name=name)
+    return NamedCheckpoint(location=str(folder.resolve()), origin="folder", name=name)
+
+
+def _of_run(name: str, workdir: Path, field: str) -> NamedCheckpoint | None:
+    """None where `name` can only be a folder."""
+    run, colon, which = name.rpartition(":") if ":" in name else (name, "", "blessed")
+    with closing(read_ledger(workdir)) as ledger:
+        if name == "blessed":
+            newest = newest_blessed(ledger)
+            if newest is None:
+                raise BadInput(
+                    f"{field}: no run in {workdir} has a blessed checkpoint.", "See: lefleet status"
+                )
+            row, checkpoint = newest
+            run, location = row.id, checkpoint.path
+        elif (found := ledger.run(run)) is not None:
+            location = _location(ledger, found, which, workdir, field)
+        elif colon and not Path(name).is_dir():
+            raise BadInput(
+                f"{field}: there is no run called {run} in {workdir}.", _remedy(ledger, workdir)
+            )
+        else:
+            return None
+    is_other_folder = Path(name).is_dir() and Path(name).resolve() != workdir / name
+    note = f"{name} is taken as a run in {workdir}; the folder is ./{name}"
+    return NamedCheckpoint(
+        location=location,
+        origin="run",
+        name=f"{run}:{which}",
+        run=run,
+        note=note if is_other_folder else "",
+    )
+
+
+def _location(ledger: Ledger, row: RunRow, which: str, workdir: Path, field: str) -> str:
     if which == "blessed":
-        return _blessed(ledger, row, field)
+        blessed = read_state(ledger, row).blessed()
+        if blessed is None:
+            raise BadInput(
+                f"{field}: {row.id} has no blessed checkpoint yet.",
+                f"Name a cycle, such as {row.id}:0, or see: lefleet status {row.id}",
+            )
+        return blessed.path
     if not which.isdigit():
-        raise BadInput(f"{field}: {which} is no cycle of {run}.", "Write RUN:2 or RUN:blessed.")
+        raise BadInput(
+            f"{field}: {which} is not a cycle of {row.id}.",
+            f"Write {row.id}:2 or {row.id}:blessed.",
+        )
     folder = stage_folder(workdir / row.id, int(which), "train")
     if not folder.is_dir():
-        raise BadInput(f"{field}: {run} has trained no checkpoint in cycle {which}.")
+        raise BadInput(
+            f"{field}: {row.id} has trained no checkpoint in cycle {which}.",
+            f"See: lefleet status {row.id}",
+        )
     return str(folder)
 
 
-def newest_blessed(workdir: Path, field: str) -> str:
-    """Name of the run that `blessed` stands for."""
-    return _newest_blessed(_ledger("blessed", workdir, field), field).id
-
-
-def _is_run(name: str, workdir: Path) -> bool:
-    return read_ledger(workdir).run(name) is not None
-
-
-def _ledger(name: str, workdir: Path, field: str) -> Ledger:
-    if not (workdir / LEDGER_FILE).exists():
-        raise BadInput(
-            f"{field}: {name} speaks of a run, but {workdir} has no ledger.", "Name its --workdir."
-        )
-    return read_ledger(workdir)
-
-
-def _blessed(ledger: Ledger, row: RunRow, field: str) -> str:
-    blessed = read_state(ledger, row).blessed()
-    if blessed is None:
-        raise BadInput(f"{field}: {row.id} has no blessed checkpoint yet.")
-    return blessed.path
-
-
-def _newest_blessed(ledger: Ledger, field: str) -> RunRow:
-    if (found := newest_blessed_run(ledger)) is None:
-        raise BadInput(f"{field}: no run here has a blessed checkpoint.", "See: lefleet status")
-    return found[0]
+def _remedy(ledger: Ledger, workdir: Path) -> str:
+    names = ", ".join(row.id for row in ledger.runs()) or "none"
+    return (
+        "Name a run, RUN:CYCLE, blessed, a checkpoint's folder, or a hub id as user/name. "
+        f"Runs in {workdir}: {names}."
+    )

@@ -1,18 +1,11 @@
-"""Every command's arguments."""
+"""The arguments of every command."""
 
-from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-import msgspec
-import tyro
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
+from tyro.conf import Positional, arg, subcommand
 
-from lefleet.cli.output import Output, RunOutput
-from lefleet.cli.serving import Fleet, Ping, Replay, Router, Serve, ShowContract
-from lefleet.errors import BadInput
 from lefleet.records import (
     CompareOptions,
     Corrections,
@@ -23,112 +16,140 @@ from lefleet.records import (
     TrainRequest,
 )
 
+ENDPOINT = "tcp/127.0.0.1:7447"
+"""Where a server or router on this machine listens by default."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class StageCommand(Output):
+class OutputOptions:
+    """Every command has these."""
+
+    json: bool = False
+    """Print the result as JSON on stdout; progress goes to stderr."""
+    debug: bool = False
+    """Show the stack trace of an error. A stage's own is in its log.txt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkdirOptions(OutputOptions):
+    """Commands that look up runs."""
+
+    workdir: Path = Path("runs")
+    """Folder that holds the ledger and a folder for every run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageCommand(OutputOptions):
     """A stage and its folder; subclasses add the request."""
 
     out: Path
-    """Folder of this stage. Called again, an interrupted stage goes on there and a finished one
-    answers at once."""
+    """Folder of this stage. If it holds an interrupted stage, that stage resumes; if it holds a
+    finished one, the result is printed again."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectExpert(StageCommand):
-    """Scripted demonstrations in simulation."""
+class CheckpointStageCommand(StageCommand, WorkdirOptions):
+    """A stage that starts from a checkpoint, which may be named by its run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectExpertCommand(StageCommand):
+    """Record scripted demonstrations in simulation."""
 
     request: ExpertDemos
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectDataset(StageCommand):
-    """Episodes of an existing LeRobotDataset, the same number for every task."""
+class CollectDatasetCommand(StageCommand):
+    """Select episodes of an existing LeRobotDataset, the same number for every task."""
 
     request: ExistingDataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectCorrections(StageCommand):
+class CollectCorrectionsCommand(CheckpointStageCommand):
     """DAgger: a policy acts, the expert corrects."""
 
     request: Corrections
 
 
 @dataclass(frozen=True)
-class Collect:
-    """Make a dataset: scripted demonstrations, an existing dataset, or corrections of a policy."""
+class CollectCommand:
+    """Make a dataset from scripted demonstrations, an existing dataset, or corrections of a
+    policy."""
 
     source: (
-        Annotated[CollectExpert, subcommand("expert", prefix_name=False)]
-        | Annotated[CollectDataset, subcommand("dataset", prefix_name=False)]
-        | Annotated[CollectCorrections, subcommand("corrections", prefix_name=False)]
+        Annotated[CollectExpertCommand, subcommand("expert", prefix_name=False)]
+        | Annotated[CollectDatasetCommand, subcommand("dataset", prefix_name=False)]
+        | Annotated[CollectCorrectionsCommand, subcommand("corrections", prefix_name=False)]
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(StageCommand):
-    """Train a policy with LeRobot. What follows a lone -- goes to lerobot-train as it is."""
+class TrainCommand(CheckpointStageCommand):
+    """Train a policy with LeRobot. Arguments after a lone -- are passed to lerobot-train
+    unchanged."""
 
     request: TrainRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(StageCommand):
-    """Measure a checkpoint."""
+class EvaluateCommand(CheckpointStageCommand):
+    """Measure the success rate of a checkpoint."""
 
     request: EvaluateRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Improve(StageCommand):
-    """Let a policy make data, and mix it into its demonstrations."""
+class ImproveCommand(CheckpointStageCommand):
+    """Generate data with a policy, and mix it into its demonstrations."""
 
     request: ImproveRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor(Output):
-    """Check this machine, and say how to fix what is missing."""
+class DoctorCommand(OutputOptions):
+    """Check this machine and print a remedy for every problem."""
 
     offline: bool = False
-    """Do not ask the hub."""
+    """Do not contact the hub."""
     systemd: Path | None = None
-    """Check nothing; print a systemd user unit that goes on with the interrupted runs of this work
+    """Instead of checking, print a systemd user unit that resumes the interrupted runs of this work
     folder when the machine starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(RunOutput):
+class RunCommand(WorkdirOptions):
     """Run the loop that a config file describes, unattended. Further --key=value flags override
-    the file, for instance --budgets.cycles=5. The run goes on when this command is left."""
+    the file, for instance --budgets.cycles=5. Ctrl-C only detaches: the run continues."""
 
-    config: Annotated[Path, tyro.conf.arg(aliases=["-c"])]
+    config: Annotated[Path, arg(aliases=["-c"])]
     """YAML file, see configs/."""
     plan: bool = False
-    """Print the stages and the exact commands, and do nothing."""
+    """Print the stages and the exact commands without running them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(RunOutput):
-    """Three cycles on this machine in minutes: success really rises, nothing is made up."""
+class DemoCommand(WorkdirOptions):
+    """Run three real cycles on this machine in minutes, and watch success rise."""
 
     plan: bool = False
-    """Print the stages and the exact commands, and do nothing."""
+    """Print the stages and the exact commands without running them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resume(RunOutput):
-    """Continue a run, or look at one that is under way."""
+class ResumeCommand(WorkdirOptions):
+    """Resume a run, or attach to a running one."""
 
     run: Annotated[str, Positional] = ""
     """Name of the run."""
     all: bool = False
-    """Continue every run that was interrupted, for instance by a reboot, and return. Stopped and
-    failed ones are named and left alone."""
+    """Resume every interrupted run, for instance after a reboot, and return. Stopped and failed
+    runs are listed and left unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop(RunOutput):
+class StopCommand(WorkdirOptions):
     """Stop a run; it can be resumed."""
 
     run: Annotated[str, Positional]
@@ -136,116 +157,147 @@ class Stop(RunOutput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(RunOutput):
-    """Is A better than B? Runs both on the same fresh seeds and stops when the answer is clear. A
-    and B are paths of checkpoints, hub ids, RUN for its blessed one, RUN:CYCLE, or blessed."""
+class StatusCommand(WorkdirOptions):
+    """Show the results and the state of runs."""
 
-    a: Annotated[str, Positional] = ""
-    """Checkpoint that is judged."""
-    b: Annotated[str, Positional] = ""
-    """Checkpoint that it is judged against."""
-    outcomes: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Judge outcomes in a CSV file instead, for instance of a real robot. Columns trial, task, a, b
-    (pairs) or trial, policy, success (single trials of a and b in the order they were run)."""
-    options: CompareOptions
-    out: Path | None = None
-    """Folder for episodes, record and plot. Default: one under WORKDIR/comparisons that belongs to
-    this question, so that the same command goes on or answers at once."""
+    run: Annotated[str, Positional] = ""
+    """Name of a run. Default: all runs."""
+    watch: bool = False
+    """Refresh every two seconds until no run is active. Ctrl-C stops watching, not the runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status(RunOutput):
-    """What the runs have come to."""
+class CompareCommand(WorkdirOptions):
+    """Is A better than B? Runs both on the same fresh seeds and stops when the answer is clear. A
+    and B are checkpoints: RUN (its blessed one), RUN:CYCLE, blessed (the newest blessed one), a
+    folder, or a hub id."""
 
-    run: Annotated[str, Positional] = ""
-    """Name of a run. None: all of them."""
-    watch: bool = False
-    """Look again every two seconds until nothing is running."""
-
-
-Command = (
-    Annotated[Demo, subcommand("demo", prefix_name=False)]
-    | Annotated[Run, subcommand("run", prefix_name=False)]
-    | Annotated[Resume, subcommand("resume", prefix_name=False)]
-    | Annotated[Stop, subcommand("stop", prefix_name=False)]
-    | Annotated[Status, subcommand("status", prefix_name=False)]
-    | Annotated[Collect, subcommand("collect", prefix_name=False)]
-    | Annotated[Train, subcommand("train", prefix_name=False)]
-    | Annotated[Evaluate, subcommand("eval", prefix_name=False)]
-    | Annotated[Compare, subcommand("compare", prefix_name=False)]
-    | Annotated[Improve, subcommand("improve", prefix_name=False)]
-    | Annotated[Serve, subcommand("serve", prefix_name=False)]
-    | Annotated[Router, subcommand("router", prefix_name=False)]
-    | Annotated[Fleet, subcommand("fleet", prefix_name=False)]
-    | Annotated[Ping, subcommand("ping", prefix_name=False)]
-    | Annotated[Replay, subcommand("replay", prefix_name=False)]
-    | Annotated[ShowContract, subcommand("contract", prefix_name=False)]
-    | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
-)
-
-
-StageLeaf = CollectExpert | CollectDataset | CollectCorrections | Train | Evaluate | Improve
-LoopLeaf = Demo | Run | Resume | Stop | Status
-ServingLeaf = Serve | Router | Fleet | Ping | Replay | ShowContract
-Leaf = StageLeaf | LoopLeaf | ServingLeaf | Compare | Doctor
-
-_WITH_FILE: dict[str, type] = {"run": Run, "demo": Run, "serve": Serve, "replay": Replay}
-"""Commands whose --key=value flags override a file, and those that are their own."""
-
-
-class Parsed(NamedTuple):
-    """A command and the --key=value flags that override its config or manifest."""
-
-    command: Leaf
-    overrides: tuple[str, ...] = ()
-
-
-def parse(arguments: list[str]) -> Parsed:
-    """Arguments to a command; prints help or an error and exits 2 where they are wrong."""
-    if arguments and (command_type := _WITH_FILE.get(arguments[0])):
-        overrides = [one for one in arguments[1:] if _is_override(one, command_type)]
-        own = [one for one in arguments if one not in overrides]
-        _require_equals_signs(own, command_type)
-        return Parsed(_leaf(own), tuple(overrides))
-    where = arguments.index("--") if "--" in arguments else len(arguments)
-    command, extra = _leaf(arguments[:where]), arguments[where + 1 :]
-    if not extra:
-        return Parsed(command)
-    if not isinstance(command, Train):
-        raise BadInput("--: only train takes further flags.", "Leave out what follows --.")
-    request = msgspec.structs.replace(command.request, extra_args=tuple(extra))
-    return Parsed(replace(command, request=request))
-
-
-def _is_override(argument: str, command: type) -> bool:
-    """Whether a flag sets a field of the config or manifest, and not of the command."""
-    name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
-    return argument.startswith("--") and "=" in argument and name not in _flags(command)
-
-
-def _require_equals_signs(arguments: list[str], command: type) -> None:
-    """Refuse `--key value`: only the command's own flags may have a space there.
-
-    What looks like a misspelt flag of its own is left to the parser, which suggests the right one.
+    a: Annotated[str, Positional] = ""
+    """Candidate checkpoint."""
+    b: Annotated[str, Positional] = ""
+    """Baseline checkpoint."""
+    outcomes: Annotated[Path | None, arg(name="from")] = None
+    """Judge the outcomes in a CSV file instead, for instance from a real robot. Columns trial,
+    task, a, b (pairs) or trial, policy, success (single trials of a and b in the order of running).
     """
-    own = [*_flags(command), "help"]
-    for flag, value in pairwise(arguments):
-        name = flag.removeprefix("--").replace("_", "-")
-        is_flag = flag.startswith("--") and len(flag) > 2 and "=" not in flag
-        if is_flag and not value.startswith("-") and not get_close_matches(name, own):
-            raise BadInput(f"{flag}: its value must follow an =.", f"Write {flag}={value}")
+    options: CompareOptions
+    out: Path | None = None
+    """Folder for episodes, record and plot. Default: a folder under WORKDIR/comparisons derived
+    from the question, so that the same command resumes or prints the answer again."""
 
 
-def _flags(command: type) -> list[str]:
-    return [field.name.replace("_", "-") for field in fields(command)]
+@dataclass(frozen=True, kw_only=True)
+class ServeCommand(WorkdirOptions):
+    """Serve a checkpoint to robots. Further --key=value flags override the manifest, for instance
+    --model.device=cuda. Ctrl-C, SIGTERM or SIGHUP finishes in-flight requests, then stops."""
+
+    checkpoint: Annotated[str, Positional, arg(metavar="[CHECKPOINT]")] = ""
+    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
+    id. Default: the manifest's model.repo_or_path."""
+    manifest: Path | None = None
+    """YAML file, see configs/serve.yaml."""
+    plan: bool = False
+    """Measure the policy, print how many robots one server can handle, and exit."""
+    rtt_ms: float = 10.0
+    """With --plan: network round trip to the robots, see lefleet ping."""
 
 
-def _leaf(arguments: list[str]) -> Leaf:
-    parsed = tyro.cli(
-        Command,
-        prog="lefleet",
-        description="LeRobot robots that improve themselves.",
-        args=arguments,
-        config=(OmitArgPrefixes, FlagCreatePairsOff),
-    )
-    return parsed.source if isinstance(parsed, Collect) else parsed
+@dataclass(frozen=True, kw_only=True)
+class ReplayCommand(OutputOptions):
+    """Recompute captured requests and compare the chunks with those that the robots received.
+    Further --key=value flags override the manifest, for instance --model.device=cpu."""
+
+    folder: Annotated[Path, Positional, arg(metavar="DIR")]
+    """The capture.dir of a server."""
+    manifest: Path | None = None
+    """Manifest of the policy to recompute with. Default: the policy named in the captures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractCommand(WorkdirOptions):
+    """Show what a checkpoint's columns mean, the source of each fact, and a manifest to serve
+    it."""
+
+    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
+    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
+    id."""
+    discover_packages: tuple[str, ...] = ()
+    """Packages that register their own policies, as model.discover_packages in a manifest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsOptions(OutputOptions):
+    """Commands that use the network."""
+
+    tls_ca: Annotated[str, arg(name="tls.ca")] = ""
+    """Certificate of the authority that signs the other side's certificate."""
+    tls_cert: Annotated[str, arg(name="tls.cert")] = ""
+    """Own certificate."""
+    tls_key: Annotated[str, arg(name="tls.key")] = ""
+    """Own private key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterCommand(TlsOptions):
+    """Connect robots and servers that cannot reach each other directly. Stops with Ctrl-C, SIGTERM
+    or SIGHUP."""
+
+    listen: tuple[str, ...] = (ENDPOINT,)
+    """Endpoints for robots and servers to connect to, such as tls/0.0.0.0:7447."""
+    connect: tuple[str, ...] = ()
+    """Other routers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectOptions(TlsOptions):
+    """Commands that query servers."""
+
+    connect: tuple[str, ...] = (ENDPOINT,)
+    """Endpoint of a router, or endpoints of servers."""
+    timeout_s: float = 2.0
+    """How long to wait for a connection, and for answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetCommand(ConnectOptions):
+    """List servers and their robots: live in a terminal, otherwise once."""
+
+    service: Annotated[str, Positional, arg(metavar="[SERVICE]")] = ""
+    """Only this service."""
+    once: bool = False
+    """Print once, even in a terminal."""
+    watch: bool = False
+    """Refresh every second until Ctrl-C, even if stdout is not a terminal; with --json, one line
+    per refresh."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PingCommand(ConnectOptions):
+    """Measure where the time between an observation and its chunk goes. Uses one session while it
+    runs."""
+
+    service: Annotated[str, Positional, arg(metavar="SERVICE")]
+    """Name of the service, see lefleet fleet."""
+    count: int = 20
+    """Number of requests."""
+
+
+AnyCommand = (
+    Annotated[DemoCommand, subcommand("demo", prefix_name=False)]
+    | Annotated[RunCommand, subcommand("run", prefix_name=False)]
+    | Annotated[ResumeCommand, subcommand("resume", prefix_name=False)]
+    | Annotated[StopCommand, subcommand("stop", prefix_name=False)]
+    | Annotated[StatusCommand, subcommand("status", prefix_name=False)]
+    | Annotated[CollectCommand, subcommand("collect", prefix_name=False)]
+    | Annotated[TrainCommand, subcommand("train", prefix_name=False)]
+    | Annotated[EvaluateCommand, subcommand("eval", prefix_name=False)]
+    | Annotated[CompareCommand, subcommand("compare", prefix_name=False)]
+    | Annotated[ImproveCommand, subcommand("improve", prefix_name=False)]
+    | Annotated[ServeCommand, subcommand("serve", prefix_name=False)]
+    | Annotated[RouterCommand, subcommand("router", prefix_name=False)]
+    | Annotated[FleetCommand, subcommand("fleet", prefix_name=False)]
+    | Annotated[PingCommand, subcommand("ping", prefix_name=False)]
+    | Annotated[ReplayCommand, subcommand("replay", prefix_name=False)]
+    | Annotated[ContractCommand, subcommand("contract", prefix_name=False)]
+    | Annotated[DoctorCommand, subcommand("doctor", prefix_name=False)]
+)

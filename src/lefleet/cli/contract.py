@@ -1,14 +1,14 @@
-"""contract: what a checkpoint's columns mean, how that is known, and a manifest to serve it."""
+"""contract: what a checkpoint's columns mean, the source of each, and a manifest to serve it."""
 
 from collections.abc import Callable
 from typing import Any
 
 import yaml
-from rich.console import Console
 
-from lefleet.cli.checkpoints import checkpoint_named
+from lefleet.cli.checkpoints import choose_checkpoint
+from lefleet.cli.commands import ContractCommand
+from lefleet.cli.display import console
 from lefleet.cli.output import print_json
-from lefleet.cli.serving import ShowContract
 from lefleet.policy.checkpoint import find_files, read_config, rename_map_of
 from lefleet.policy.contract import FoundContract, find_contract
 from lefleet.policy.features import features_of
@@ -16,20 +16,18 @@ from lefleet.policy.load import discover
 from lefleet.policy.settings import ModelSettings
 from lefleet.policy.sources import Known, sources_of
 
-_UNKNOWN = "nowhere"
+_UNKNOWN = "unknown"
 
 
-def contract_command(command: ShowContract) -> int:
-    """Reads the checkpoint's small files only; its weights are not loaded."""
-    name = checkpoint_named(
-        command.checkpoint, command.workdir.expanduser().resolve(), "checkpoint"
-    )
-    model = ModelSettings(repo_or_path=name, discover_packages=command.discover_packages)
+def show_contract(command: ContractCommand) -> int:
+    """Read only the checkpoint's small files; its weights are not loaded."""
+    checkpoint = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint").location
+    model = ModelSettings(repo_or_path=checkpoint, discover_packages=command.discover_packages)
     discover(model.discover_packages)
     files = find_files(model)
     config = read_config(files, model)
     rename_map = rename_map_of(files)
-    # Trusting, so that what is known can be shown beside what is not.
+    # With trust_order, unnamed columns are no error, so that the known ones can be shown.
     found = find_contract(
         files.folder,
         config,
@@ -41,21 +39,15 @@ def contract_command(command: ShowContract) -> int:
     origins = _origins(found, sources_of(files.folder, config, None, rename_map))
     manifest = _manifest(model, found, origins)
     if command.json:
-        print_json(
-            {
-                "digest": files.digest,
-                "contract": found.contract,
-                "sources": origins,
-                "manifest": manifest,
-            }
-        )
+        facts = {"digest": files.digest, "contract": found.contract}
+        print_json({**facts, "sources": origins, "manifest": manifest})
     else:
         _show(files.digest, found, origins, manifest)
     return 0
 
 
 def _origins(found: FoundContract, sources: list[Known]) -> dict[str, str]:
-    """For each part of the contract, the source that says it."""
+    """For each part of the contract, the source that states it."""
     contract = found.contract
     parts: dict[str, Callable[[Known], Any]] = {
         "action_names": lambda known: known.action_names,
@@ -68,7 +60,7 @@ def _origins(found: FoundContract, sources: list[Known]) -> dict[str, str]:
         part: next((known.source for known in sources if says(known)), _UNKNOWN)
         for part, says in parts.items()
     }
-    # Shapes of images are in every policy's config, names of columns are not.
+    # Every policy's config states the shapes of images, but not the names of columns.
     return {
         part: "config.json" if part.startswith("cameras.") and origin == _UNKNOWN else origin
         for part, origin in origins.items()
@@ -82,7 +74,7 @@ def _of(group: str, key: str) -> Callable[[Known], Any]:
 def _manifest(
     model: ModelSettings, found: FoundContract, origins: dict[str, str]
 ) -> dict[str, Any]:
-    """What serves this checkpoint; parts that nobody knows are there to be filled in."""
+    """A manifest that serves this checkpoint; unknown parts are blanks to fill in."""
     contract = found.contract
     missing: dict[str, Any] = {}
     if origins["action_names"] == _UNKNOWN:
@@ -105,7 +97,7 @@ def _blanks(names: tuple[str, ...]) -> list[str]:
 def _show(
     digest: str, found: FoundContract, origins: dict[str, str], manifest: dict[str, Any]
 ) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    out = console()
     contract = found.contract
     values = {
         "action_names": ", ".join(contract.action_names),
@@ -116,15 +108,15 @@ def _show(
         "fps": f"{contract.fps:g}",
         "robot_type": contract.robot_type,
     }
-    console.print(f"{contract.policy_type}, digest {digest[:12]}", style="bold")
+    out.print(f"{contract.policy_type}, digest {digest[:12]}", style="bold")
     for part, origin in origins.items():
         is_known = origin != _UNKNOWN
-        value = values[part] if is_known else "not known"
-        console.print(f"{part}: {value}")
+        value = values[part] if is_known else "unknown"
+        out.print(f"{part}: {value}")
         if is_known:
-            console.print(f"    from {origin}", style="dim")
-    console.print()
+            out.print(f"    from {origin}", style="dim")
+    out.print()
     if "contract" in manifest:
-        console.print("# Fill in what only you can know, in the order of the training data.")
-    console.print("# lefleet serve --manifest FILE", style="dim")
-    console.print(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True).rstrip())
+        out.print("# Replace the placeholders, in the order of the training data.")
+    out.print("# lefleet serve --manifest FILE", style="dim")
+    out.print(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True).rstrip())

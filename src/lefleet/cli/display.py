@@ -1,4 +1,4 @@
-"""Progress and results: bars and tables in a terminal, plain lines elsewhere."""
+"""Progress and records of stages: bars and tables in a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -22,14 +22,27 @@ from lefleet.records import (
     Rate,
     Record,
 )
-from lefleet.stages import Progress as Report
+from lefleet.stages import Progress as ProgressCallback
 from lefleet.stages import Update
 
 _LINE_EVERY_S = 5.0
 
 
+def console() -> Console:
+    """Stdout for people: text is printed as it is, without markup, highlighting or wrapping."""
+    return Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def table(*columns: str) -> Table:
+    """A table whose columns are aligned left."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column)
+    return made
+
+
 @contextmanager
-def show_progress(name: str, *, as_lines: bool) -> Iterator[Report]:
+def show_progress(name: str, *, as_lines: bool) -> Iterator[ProgressCallback]:
     """A callback that shows a stage's progress on stderr."""
     if as_lines or not sys.stderr.isatty():
         yield _Lines(name)
@@ -59,19 +72,19 @@ def show_progress(name: str, *, as_lines: bool) -> Iterator[Report]:
 
 
 class _Lines:
-    """At most one line every few seconds, and the last one of every unit."""
+    """At most one line every few seconds, and the last update of every unit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._started = self._next = time.monotonic()
-        self._said: tuple[int, int, str] | None = None
+        self._shown: tuple[int, int, str] | None = None
 
     def __call__(self, update: Update) -> None:
         now = time.monotonic()
         is_last = update.done >= update.total
-        if (now < self._next and not is_last) or update[:3] == self._said:
+        if (now < self._next and not is_last) or update[:3] == self._shown:
             return
-        self._said = update[:3]
+        self._shown = update[:3]
         self._next = now + _LINE_EVERY_S
         remark = f" ({update.detail})" if update.detail else ""
         elapsed = f"{now - self._started:.0f} s"
@@ -83,8 +96,8 @@ class _Lines:
 
 
 def show_record(record: Record, folder: Path) -> None:
-    """What came of a stage, for a person."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    """Print the result of a stage for a person."""
+    out = console()
     match record:
         case DatasetRecord():
             summary = _dataset(record)
@@ -96,11 +109,11 @@ def show_record(record: Record, folder: Path) -> None:
             summary = _comparison(record)
         case MixRecord():
             summary = _mix(record)
-    console.print(summary.title, style="bold")
-    console.print(summary.table)
+    out.print(summary.title, style="bold")
+    out.print(summary.table)
     for remark in summary.remarks:
-        console.print(remark)
-    console.print(f"{folder}/record.json", style="dim")
+        out.print(remark)
+    out.print(f"{folder}/record.json", style="dim")
 
 
 class _Summary(NamedTuple):
@@ -110,40 +123,40 @@ class _Summary(NamedTuple):
 
 
 def _dataset(record: DatasetRecord) -> _Summary:
-    table = _table("task", "episodes")
+    rows = _numbers("task", "episodes")
     for text, count in record.tasks.items():
-        table.add_row(Text(text), str(count))
+        rows.add_row(Text(text), str(count))
     title = f"{_episodes(len(record.episodes))}, {record.frames} frames ({record.source})"
-    return _Summary(title, table, [f"digest {record.digest[:12]}"])
+    return _Summary(title, rows, [f"digest {record.digest[:12]}"])
 
 
 def _checkpoint(record: CheckpointRecord) -> _Summary:
-    table = _table("step", "loss")
+    rows = _numbers("step", "loss")
     stride = max(1, len(record.curve) // 8)
     for point in record.curve[stride - 1 :: stride]:
-        loss = "no number" if point.loss is None else f"{point.loss:.4g}"
-        table.add_row(str(point.step), loss)
+        loss = "not a number" if point.loss is None else f"{point.loss:.4g}"
+        rows.add_row(str(point.step), loss)
     loss = "" if record.final_loss is None else f", loss {record.final_loss:.4g}"
     title = f"{record.policy_type} after {record.steps} steps{loss}"
-    return _Summary(title, table, [f"digest {record.digest[:12]}"])
+    return _Summary(title, rows, [f"digest {record.digest[:12]}"])
 
 
 def _evaluation(record: EvaluationRecord) -> _Summary:
-    table = _table("task", "success")
+    rows = _numbers("task", "success")
     for task in record.tasks:
-        table.add_row(task, _rate(record.result.per_task[task]))
-    table.add_section()
-    table.add_row("all", _rate(record.result.overall))
-    table.add_row("progress", f"{record.result.mean_progress:.2f}")
+        rows.add_row(task, _rate(record.result.per_task[task]))
+    rows.add_section()
+    rows.add_row("all", _rate(record.result.overall))
+    rows.add_row("progress", f"{record.result.mean_progress:.2f}")
     remarks = [f"No videos: {record.videos_note}"] if record.videos_note else []
-    return _Summary("success, with the exact 95 % interval", table, remarks)
+    return _Summary("success, with the exact 95 % interval", rows, remarks)
 
 
 def _comparison(record: ComparisonRecord) -> _Summary:
     gate = record.gate
-    table = _table("task", "pairs", "A won", "A lost", "A succeeds", "B succeeds")
+    rows = _numbers("task", "pairs", "A won", "A lost", "A succeeds", "B succeeds")
     for task, one in record.per_task.items():
-        table.add_row(
+        rows.add_row(
             f"{task} (worse)" if task in gate.worse_tasks else task,
             str(one.pairs),
             str(one.wins),
@@ -159,21 +172,21 @@ def _comparison(record: ComparisonRecord) -> _Summary:
     ]
     if gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
         remarks.append(
-            f"A test of fixed size, planned for a difference of {gate.min_effect:.0%}, would "
-            f"have run {gate.fixed_pairs} pairs, {gate.fixed_pairs - gate.pairs} more."
+            f"A fixed-size test for a difference of {gate.min_effect:.0%} would have needed "
+            f"{gate.fixed_pairs} pairs, {gate.fixed_pairs - gate.pairs} more."
         )
     if sum(one.pairs for one in record.per_task.values()) > gate.pairs:
-        remarks.append("All pairs were run, to look at each task by itself.")
+        remarks.append("All pairs were run, to judge each task separately.")
     if record.note:
         remarks.append(record.note)
-    return _Summary(sentence(record), table, remarks)
+    return _Summary(sentence(record), rows, remarks)
 
 
 def sentence(record: ComparisonRecord) -> str:
-    """The verdict for somebody who is no statistician."""
+    """The verdict in words, for a reader who is not a statistician."""
     gate = record.gate
     differing = gate.wins + gate.losses
-    does = "comes further" if record.metric == "progress" else "succeeds more often"
+    does = "gets further" if record.metric == "progress" else "succeeds more often"
     odds = round(1 / gate.alpha)
     match gate.ended:
         case "better":
@@ -195,8 +208,7 @@ def sentence(record: ComparisonRecord) -> str:
             return (
                 f"No clear answer: after {gate.pairs} pairs, {differing} of which differed "
                 f"({gate.wins} won, {gate.losses} lost), a difference of "
-                f"{gate.min_effect:.0%} could hardly be shown any more within "
-                f"{gate.max_pairs} pairs."
+                f"{gate.min_effect:.0%} is unlikely to show within {gate.max_pairs} pairs."
             )
         case "open":
             return (
@@ -211,25 +223,26 @@ def sentence(record: ComparisonRecord) -> str:
 
 
 def _mix(record: MixRecord) -> _Summary:
-    table = _table("task", "kept/attempted", "added")
+    rows = _numbers("task", "kept/attempted", "added")
     for task, tally in record.tallies.items():
-        table.add_row(task, f"{tally.kept}/{tally.attempted}", str(record.added.get(task, 0)))
+        rows.add_row(task, f"{tally.kept}/{tally.attempted}", str(record.added.get(task, 0)))
     title = (
         f"{record.method}: a mix of {_episodes(len(record.dataset.episodes))}, "
         f"{record.self_generated} of them self-generated"
     )
-    return _Summary(title, table, [record.note] if record.note else [])
+    return _Summary(title, rows, [record.note] if record.note else [])
 
 
 def _episodes(count: int) -> str:
     return "1 episode" if count == 1 else f"{count} episodes"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
-    return table
+def _numbers(first: str, *columns: str) -> Table:
+    """A table of names and numbers; the numbers are aligned right."""
+    made = table(first)
+    for column in columns:
+        made.add_column(column, justify="right")
+    return made
 
 
 def _rate(rate: Rate) -> str:

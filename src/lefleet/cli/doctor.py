@@ -1,4 +1,4 @@
-"""doctor: is this machine ready, and what to do where it is not."""
+"""doctor: is this machine ready, and what to do if it is not."""
 
 import os
 import platform
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from lefleet.cli.commands import Doctor
+from lefleet.cli.commands import DoctorCommand
+from lefleet.cli.output import print_json
 from lefleet.compat.versions import KNOWN_LEROBOT
 from lefleet.errors import BadInput
 
@@ -19,7 +20,7 @@ GIGABYTE = 10**9
 _REINSTALL = "Run: make .venv/.ready (or: pip install 'lefleet[all]')"
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class MachineCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One finding. `state` is ok, warning (works with less) or problem (does not work)."""
 
     name: str
@@ -28,14 +29,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def run_doctor(command: Doctor) -> int:
+def run_doctor(command: DoctorCommand) -> int:
     """Print every check; exit code 1 when there is a problem."""
     if command.systemd is not None:
         print(_unit(command.systemd.expanduser().resolve()))
         return 0
     checks = list(_checks(offline=command.offline))
     if command.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(checks), indent=2) + b"\n")
+        print_json(checks)
     else:
         for check in checks:
             print(f"{check.state:8} {check.name:10} {check.found}")
@@ -45,7 +46,7 @@ def run_doctor(command: Doctor) -> int:
 
 
 def _unit(workdir: Path) -> str:
-    """Controllers are children of the unit's command and live on when it ends."""
+    """KillMode=process, because controllers are children of the unit's command and outlive it."""
     if any(mark in str(workdir) for mark in ('"', "\\", "%", "$", "\n")):
         raise BadInput(f"systemd: a unit cannot name {workdir}.", "Choose a plainer path.")
     return f"""\
@@ -53,7 +54,7 @@ def _unit(workdir: Path) -> str:
 #   systemctl --user enable lefleet.service
 #   loginctl enable-linger    (so that it starts without a login)
 [Unit]
-Description=LeFleet goes on with the interrupted runs in {workdir}
+Description=LeFleet: resume the interrupted runs in {workdir}
 
 [Service]
 Type=oneshot
@@ -65,7 +66,7 @@ ExecStart="{sys.executable}" -m lefleet resume --all --workdir "{workdir}"
 WantedBy=default.target"""
 
 
-def _checks(*, offline: bool) -> Iterator[Check]:
+def _checks(*, offline: bool) -> Iterator[MachineCheck]:
     yield _python()
     yield _package("lerobot", KNOWN_LEROBOT)
     yield _package("mujoco", _pinned("mujoco"))
@@ -77,11 +78,11 @@ def _checks(*, offline: bool) -> Iterator[Check]:
         yield _hub()
 
 
-def _python() -> Check:
+def _python() -> MachineCheck:
     found = platform.python_version()
     if sys.version_info[:2] == (3, 12):
-        return Check(name="python", state="ok", found=found)
-    return Check(
+        return MachineCheck(name="python", state="ok", found=found)
+    return MachineCheck(
         name="python",
         state="problem",
         found=found,
@@ -95,14 +96,14 @@ def _pinned(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pin[1] for pin in pins if pin))
 
 
-def _package(name: str, tested: tuple[str, ...]) -> Check:
+def _package(name: str, tested: tuple[str, ...]) -> MachineCheck:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Check(name=name, state="problem", found="not installed", remedy=_REINSTALL)
+        return MachineCheck(name=name, state="problem", found="not installed", remedy=_REINSTALL)
     if found in tested:
-        return Check(name=name, state="ok", found=found)
-    return Check(
+        return MachineCheck(name=name, state="ok", found=found)
+    return MachineCheck(
         name=name,
         state="problem" if name == "mujoco" else "warning",
         found=f"{found}, tested with {', '.join(tested)}",
@@ -110,16 +111,18 @@ def _package(name: str, tested: tuple[str, ...]) -> Check:
     )
 
 
-def _graphics() -> Check:
+def _graphics() -> MachineCheck:
     from lefleet.sim.render import GL_REMEDY, graphics_problem
 
     try:
         problem = graphics_problem()
     except ImportError as error:
-        return Check(name="graphics", state="problem", found=str(error), remedy=_REINSTALL)
+        return MachineCheck(name="graphics", state="problem", found=str(error), remedy=_REINSTALL)
     if problem is None:
-        return Check(name="graphics", state="ok", found=os.environ.get("MUJOCO_GL", "default"))
-    return Check(
+        return MachineCheck(
+            name="graphics", state="ok", found=os.environ.get("MUJOCO_GL", "default")
+        )
+    return MachineCheck(
         name="graphics",
         state="warning",
         found=f"no videos: {problem}",
@@ -127,38 +130,38 @@ def _graphics() -> Check:
     )
 
 
-def _cores() -> Check:
+def _cores() -> MachineCheck:
     from lefleet.rollouts import default_workers
 
     count = default_workers()
     if count > 1:
-        return Check(name="cores", state="ok", found=f"{count} to use")
-    return Check(
+        return MachineCheck(name="cores", state="ok", found=f"{count} available")
+    return MachineCheck(
         name="cores",
         state="warning",
-        found="1 to use",
+        found="1 available",
         remedy="Rollouts run in parallel over cores; give this machine or container more.",
     )
 
 
-def _threads() -> Check:
+def _threads() -> MachineCheck:
     setting = os.environ.get("OMP_NUM_THREADS")
     if setting in (None, "1"):
-        return Check(name="threads", state="ok", found="1 per child process")
-    return Check(
+        return MachineCheck(name="threads", state="ok", found="1 per child process")
+    return MachineCheck(
         name="threads",
         state="warning",
         found=f"OMP_NUM_THREADS={setting} reaches every child process",
-        remedy="Run: unset OMP_NUM_THREADS (LeFleet then gives each child one thread)",
+        remedy="Run: unset OMP_NUM_THREADS (LeFleet then sets one thread per child)",
     )
 
 
-def _disk() -> Check:
+def _disk() -> MachineCheck:
     free = shutil.disk_usage(Path.cwd()).free
     found = f"{free / GIGABYTE:.0f} GB free here"
     if free > 5 * GIGABYTE:
-        return Check(name="disk", state="ok", found=found)
-    return Check(
+        return MachineCheck(name="disk", state="ok", found=found)
+    return MachineCheck(
         name="disk",
         state="problem" if free < GIGABYTE else "warning",
         found=found,
@@ -166,19 +169,19 @@ def _disk() -> Check:
     )
 
 
-def _hub() -> Check:
+def _hub() -> MachineCheck:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return Check(name="hub", state="ok", found="not asked: HF_HUB_OFFLINE is set")
+        return MachineCheck(name="hub", state="ok", found="not contacted: HF_HUB_OFFLINE is set")
     import urllib.request
 
     address = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
         with urllib.request.urlopen(f"{address}/api/models?limit=1", timeout=3):  # noqa: S310
-            return Check(name="hub", state="ok", found=f"{address} answers")
+            return MachineCheck(name="hub", state="ok", found=f"{address} answers")
     except (OSError, ValueError) as error:
-        return Check(
+        return MachineCheck(
             name="hub",
             state="warning",
             found=f"{address} does not answer: {getattr(error, 'reason', error)}",
-            remedy="Local datasets and checkpoints work. Quiet retries: export HF_HUB_OFFLINE=1",
+            remedy="Local datasets and checkpoints work. To skip retries: export HF_HUB_OFFLINE=1",
         )

@@ -1,101 +1,128 @@
-"""fleet: which servers are there, and who is on them."""
+"""fleet and ping: which servers there are, which robots use them, and how fast they answer."""
 
+import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from lefleet.cli.logs import warn_on_stderr
+from lefleet.cli.commands import FleetCommand, PingCommand
+from lefleet.cli.display import console, table
 from lefleet.cli.network import connect
-from lefleet.cli.output import print_json, print_json_line
-from lefleet.cli.printable import printable
-from lefleet.cli.serving import Fleet
-from lefleet.errors import BadInput
-from lefleet_client.remote import discover
+from lefleet.cli.output import print_json, print_json_line, printable, warn_on_stderr
+from lefleet.cli.signals import interruptible
+from lefleet.errors import BadInput, LeFleetError
+from lefleet_client.remote import (
+    PingReport,
+    Refused,
+    RemoteChunk,
+    RemotePolicy,
+    discover,
+    example_observation,
+    ping,
+)
+from lefleet_client.remote.encoding import ArrayFrame
 from lefleet_client.transport import Transport
 from lefleet_client.wire import ServerStatus
 
 _EVERY_S = 1.0
 _WIDE = 240
+_SLOW_S = 30.0
+"""Time limit of one request, long enough to measure slow policies."""
+_PARTS = {
+    "encode": "images to bytes, on this machine",
+    "network": "there and back",
+    "queue": "waiting behind other robots",
+    "prepare": "decoding and preprocessing",
+    "inference": "the policy",
+    "total": "",
+}
 
 
-class _Look(NamedTuple):
-    """Servers of the wanted service; where there are none, the services that there are."""
+class FleetView(NamedTuple):
+    """Servers of the requested service; if there are none, the names of the services there are."""
 
-    found: tuple[ServerStatus, ...]
-    wanted: str = ""
-    others: tuple[str, ...] = ()
+    servers: tuple[ServerStatus, ...]
+    service: str = ""
+    other_services: tuple[str, ...] = ()
 
 
-def fleet_command(command: Fleet) -> int:
-    """Look once, or until Ctrl-C."""
+def fleet(command: FleetCommand) -> int:
+    """Print the servers once, or until Ctrl-C."""
     if command.once and command.watch:
         raise BadInput("once, watch: they contradict each other.", "Give one of them.")
     warn_on_stderr()
     is_live = sys.stdout.isatty() and not command.json and not command.once
-    with connect(command) as transport:
+    with interruptible(), connect(command) as transport:
         if not is_live and not command.watch:
-            look = _look(transport, command)
-            _show(look, as_json=command.json)
-            return 0 if look.found else 1
+            view = _view(transport, command)
+            _show(view, as_json=command.json)
+            return 0 if view.servers else 1
         with suppress(KeyboardInterrupt):
-            _watch(_looks(transport, command), command, is_live=is_live)
+            _watch(_views(transport, command), command, is_live=is_live)
     return 0
 
 
-def _look(transport: Transport, command: Fleet) -> _Look:
-    found = discover(transport, command.service, timeout_s=command.timeout_s, with_clients=True)
-    if found or not command.service:
-        return _Look(found)
-    others = {status.service for status in discover(transport, timeout_s=command.timeout_s)}
-    return _Look((), command.service, tuple(sorted(others)))
+def _view(transport: Transport, command: FleetCommand) -> FleetView:
+    servers = discover(transport, command.service, timeout_s=command.timeout_s, with_clients=True)
+    if servers or not command.service:
+        return FleetView(servers)
+    return FleetView((), command.service, _services(transport, command.timeout_s))
 
 
-def _looks(transport: Transport, command: Fleet) -> Iterator[_Look]:
+def _services(transport: Transport, timeout_s: float) -> tuple[str, ...]:
+    return tuple(sorted({one.service for one in discover(transport, timeout_s=timeout_s)}))
+
+
+def _views(transport: Transport, command: FleetCommand) -> Iterator[FleetView]:
     while True:
         began = time.monotonic()
-        yield _look(transport, command)
+        yield _view(transport, command)
         time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
 
 
-def _watch(looks: Iterator[_Look], command: Fleet, *, is_live: bool) -> None:
+def _watch(views: Iterator[FleetView], command: FleetCommand, *, is_live: bool) -> None:
     if not is_live:
-        for look in looks:
+        for view in views:
             if command.json:
-                print_json_line({"servers": look.found})
+                print_json_line({"servers": view.servers})
             else:
-                _show(look, as_json=False)
+                _show(view, as_json=False)
         return
     with Live(auto_refresh=False) as live:
-        for look in looks:
-            live.update(_tables(look), refresh=True)
+        for view in views:
+            live.update(_tables(view), refresh=True)
 
 
-def _show(look: _Look, *, as_json: bool) -> None:
+def _show(view: FleetView, *, as_json: bool) -> None:
     if as_json:
-        print_json({"servers": look.found})
+        print_json({"servers": view.servers})
     else:
-        # Elsewhere than in a terminal nobody has to fit a table into 80 columns.
+        # A pipe or file has no width that the table must fit into.
         width = None if sys.stdout.isatty() else _WIDE
-        Console(highlight=False, markup=False, width=width).print(_tables(look))
+        Console(highlight=False, markup=False, width=width).print(_tables(view))
 
 
-def _tables(look: _Look) -> Group | Text:
+def _tables(view: FleetView) -> Group | Text:
     """Servers, then their robots."""
-    found = look.found
-    if look.others:
-        return _cell(f"No server of {look.wanted}. There is {', '.join(look.others)}.")
-    if not found:
+    if view.other_services:
+        there = ", ".join(view.other_services)
+        return _cell(f"No server offers {view.service}. Available services: {there}.")
+    if not view.servers:
         return Text("No servers. Start one with: lefleet serve")
-    servers = _table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
-    for one in found:
+    servers = table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
+    robots = table(
+        "robot", "on server", "type", "images", "episode", "answered", "failed", "superseded",
+        "wait", "inference", "idle for",
+    )  # fmt: skip
+    for one in view.servers:
         served = one.capabilities
         servers.add_row(
             _cell(one.service),
@@ -107,13 +134,6 @@ def _tables(look: _Look) -> Group | Text:
             _cell(served.serving_mode + (", RTC" if served.supports_rtc else "")),
             f"{served.chunk_size} at {served.contract.fps:g} Hz",
         )
-    if not any(one.clients for one in found):
-        return Group(servers)
-    robots = _table(
-        "robot", "on server", "type", "images", "episode", "answered", "failed", "superseded",
-        "wait", "inference", "silent for",
-    )  # fmt: skip
-    for one in found:
         for robot in one.clients:
             robots.add_row(
                 _cell(robot.client_id),
@@ -128,16 +148,78 @@ def _tables(look: _Look) -> Group | Text:
                 f"{robot.inference_ms:.1f} ms",
                 f"{robot.idle_s:.0f} s",
             )
-    return Group(servers, robots)
+    return Group(servers, robots) if robots.row_count else Group(servers)
 
 
 def _cell(text: str) -> Text:
-    """What servers and robots say of themselves: neither markup nor a terminal's commands."""
+    """Text that servers and robots chose: neither markup nor terminal commands."""
     return Text(printable(text))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column)
-    return table
+class _StandingRobot(RemotePolicy):
+    """A robot that does not move: its earlier observations equal the current one."""
+
+    def infer(self, observation: ArrayFrame, **rest: Any) -> RemoteChunk:
+        earlier = [observation] * (self.ack.capabilities.n_obs_steps - 1)
+        return super().infer(observation, **{"history": earlier, **rest})
+
+
+def ping_service(command: PingCommand) -> int:
+    """Send example observations as a robot would, and print where the time went."""
+    if command.count < 1:
+        raise BadInput(f"count: {command.count} is below 1.")
+    warn_on_stderr()
+    with connect(command) as transport:
+        _require_service(transport, command)
+        with _open(transport, command) as policy:
+            observation = example_observation(policy.ack.capabilities.contract)
+            report = ping(policy, observation, command.count)
+    if command.json:
+        print_json(asdict(report))
+    else:
+        _show_ping(report, command.service)
+    return 0
+
+
+def _open(transport: Transport, command: PingCommand) -> RemotePolicy:
+    try:
+        return _StandingRobot(
+            command.connect,
+            command.service,
+            client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
+            timeout_s=_SLOW_S,
+            connect_timeout_s=command.timeout_s,
+            transport=transport,
+        )
+    except Refused as error:
+        if error.check != "capacity":
+            raise
+        raise LeFleetError(
+            f"{printable(str(error))}.",
+            "A ping needs a free session; see which robots hold them: lefleet fleet",
+        ) from error
+
+
+def _require_service(transport: Transport, command: PingCommand) -> None:
+    """Fail at once: a robot waits for its service to appear, but a mistyped name never does."""
+    if discover(transport, command.service, timeout_s=command.timeout_s):
+        return
+    there = printable(", ".join(_services(transport, command.timeout_s)))
+    raise LeFleetError(
+        f"service: no server offers {command.service!r}.",
+        f"Available services: {there}." if there else "See: lefleet fleet",
+    )
+
+
+def _show_ping(report: PingReport, service: str) -> None:
+    images = f", images as {report.image_codec}" if report.image_codec else ""
+    servers = printable(", ".join(report.servers))
+    out = console()
+    out.print(f"{service}: {report.count} answers from {servers}{images}", style="bold")
+    times = table("", "p50", "p95", "")
+    for column in times.columns[1:3]:
+        column.justify = "right"
+    for part, meaning in _PARTS.items():
+        spread = getattr(report, part)
+        times.add_row(part, f"{spread.p50:.1f} ms", f"{spread.p95:.1f} ms", meaning)
+    out.print(times)

@@ -1,6 +1,6 @@
-"""Entry point: exit codes and error style.
+"""Entry point: which function runs which command, exit codes, error style.
 
-0 done, 1 failed, 2 bad input; 3 (waiting for a person) and 4 (denied) belong to the loop.
+Exit codes: 0 done, 1 failed, 2 bad input (nothing was started), 130 interrupted with Ctrl-C.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lefleet.errors import LeFleetError
 
 if TYPE_CHECKING:
-    from lefleet.cli.commands import ServingLeaf
+    from lefleet.cli.commands import OutputOptions
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
 
         return execute(Path(arguments[2]))
     if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
-        from lefleet.cli.loop import control
+        from lefleet.cli.runs import control
 
         return control(Path(arguments[2]), arguments[3])
     if arguments == ["--version"]:
@@ -38,65 +38,82 @@ def main() -> int:
         print(f"lefleet: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("\nlefleet: stopped. Run the same command again to go on.", file=sys.stderr)
+        print("\nlefleet: interrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody to complain to.
+        # The reader of our output has exited, so an error message would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
 
 
 def _run(arguments: list[str]) -> int:
-    from lefleet.cli.commands import Compare, Doctor, ServingLeaf, StageCommand, parse
+    """Each command imports only what it needs: `fleet` does without torch."""
+    from lefleet.cli import commands
+    from lefleet.cli.parse import parse
 
     command, overrides = parse(arguments)
-    if isinstance(command, Doctor):
-        from lefleet.cli.doctor import run_doctor
+    match command:
+        case commands.StageCommand():
+            from lefleet.cli.stages import run_stage_command
 
-        return run_doctor(command)
-    if isinstance(command, Compare):
-        from lefleet.cli.compare import compare_command
+            return run_stage_command(command)
+        case commands.CompareCommand():
+            from lefleet.cli.stages import compare
 
-        return compare_command(command)
-    if isinstance(command, StageCommand):
-        from lefleet.cli.stage import run_stage_command
+            return compare(command)
+        case commands.DoctorCommand():
+            from lefleet.cli.doctor import run_doctor
 
-        return run_stage_command(command)
-    if isinstance(command, ServingLeaf):
-        return _run_serving(command, overrides)
-    from lefleet.cli.loop import run_loop_command
+            return run_doctor(command)
+        case commands.DemoCommand() | commands.RunCommand():
+            from lefleet.cli.runs import run
 
-    return run_loop_command(command, overrides)
+            return run(command, overrides)
+        case commands.ResumeCommand():
+            from lefleet.cli.runs import resume
+
+            return resume(command)
+        case commands.StopCommand():
+            from lefleet.cli.runs import stop
+
+            return stop(command)
+        case commands.StatusCommand():
+            from lefleet.cli.runs import status
+
+            return status(command)
+        case _:
+            return _run_networked(command, overrides)
 
 
-def _run_serving(command: "ServingLeaf", overrides: tuple[str, ...]) -> int:
-    """Each command imports only what it needs: looking at a fleet takes no torch."""
+def _run_networked(command: "OutputOptions", overrides: tuple[str, ...]) -> int:
+    from lefleet.cli import commands
     from lefleet.cli.network import network_errors
-    from lefleet.cli.serving import Fleet, Ping, Replay, Router, Serve
 
     with network_errors():
         match command:
-            case Serve():
-                from lefleet.cli.serve import serve_command
+            case commands.ServeCommand():
+                from lefleet.cli.serve import serve
 
-                return serve_command(command, overrides)
-            case Router():
-                from lefleet.cli.router import router_command
+                return serve(command, overrides)
+            case commands.ReplayCommand():
+                from lefleet.cli.serve import replay
 
-                return router_command(command)
-            case Fleet():
-                from lefleet.cli.fleet import fleet_command
+                return replay(command, overrides)
+            case commands.ContractCommand():
+                from lefleet.cli.contract import show_contract
 
-                return fleet_command(command)
-            case Ping():
-                from lefleet.cli.ping import ping_command
+                return show_contract(command)
+            case commands.RouterCommand():
+                from lefleet.cli.network import route
 
-                return ping_command(command)
-            case Replay():
-                from lefleet.cli.replay import replay_command
+                return route(command)
+            case commands.FleetCommand():
+                from lefleet.cli.fleet import fleet
 
-                return replay_command(command, overrides)
+                return fleet(command)
+            case commands.PingCommand():
+                from lefleet.cli.fleet import ping_service
+
+                return ping_service(command)
             case _:
-                from lefleet.cli.contract import contract_command
-
-                return contract_command(command)
+                raise AssertionError(f"no function runs {command}")

@@ -1,10 +1,12 @@
-"""Commands on the network: how they connect, and errors in the style of all commands."""
+"""How commands connect to the network, their errors, and `router`."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lefleet.cli.printable import printable
-from lefleet.cli.serving import Connected, Secured
+from lefleet.cli.commands import ConnectOptions, RouterCommand, TlsOptions
+from lefleet.cli.output import print_json, printable
+from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import RemoteError
 from lefleet_client.transport import (
@@ -19,7 +21,7 @@ from lefleet_client.wire import BadKey
 
 @contextmanager
 def network_errors() -> Iterator[None]:
-    """Errors of the client's side as one line with an exit code."""
+    """Errors of the client package as one line with an exit code."""
     try:
         yield
     except (BadSettings, BadKey) as error:
@@ -29,35 +31,54 @@ def network_errors() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """What servers say is part of it."""
+    """Printable, because it may quote what a server sent."""
     text = printable(str(error))
     return text if text.endswith((".", "?")) else f"{text}."
 
 
-def tls_of(command: Secured) -> Tls | None:
-    """The certificates that a command was given: all of them, or none."""
-    given = {"ca": command.tls_ca, "cert": command.tls_cert, "key": command.tls_key}
-    if not any(given.values()):
-        return None
-    missing = [f"tls.{name}" for name, path in given.items() if not path]
-    if missing:
-        raise BadInput(
-            f"{', '.join(missing)}: missing, and both sides show a certificate.",
-            "Give --tls.ca, --tls.cert and --tls.key.",
-        )
-    return Tls(**given)
-
-
-def connect(command: Connected) -> ZenohTransport:
-    """A node that reaches the endpoints of a command: one of them as a client, several as a peer,
-    because a client takes the first that answers."""
+def connect(command: ConnectOptions) -> ZenohTransport:
+    """A node that reaches the endpoints of a command: one endpoint as a client, several as a peer,
+    because a client connects only to the first that answers."""
     if not 0 < command.timeout_s <= 3600:
         raise BadInput(f"timeout_s: {command.timeout_s:g} is not between 0 and 3600.")
     return ZenohTransport.open(
         ZenohSettings(
             mode="client" if len(command.connect) == 1 else "peer",
             connect=command.connect,
-            tls=tls_of(command),
+            tls=_tls(command),
             open_timeout_s=command.timeout_s,
         )
     )
+
+
+def route(command: RouterCommand) -> int:
+    """Route messages until a signal asks to stop."""
+    settings = ZenohSettings(
+        mode="router", listen=command.listen, connect=command.connect, tls=_tls(command)
+    )
+    try:
+        with StopSignals() as signals, ZenohTransport.open(settings):
+            signals.hold()
+            if command.json:
+                print_json({"event": "routing", "listen": command.listen})
+            else:
+                print(f"Router on {', '.join(command.listen)}. Stop it with Ctrl-C.")
+                sys.stdout.flush()
+            signals.wait()
+    except StoppedEarly:
+        pass
+    return 0
+
+
+def _tls(command: TlsOptions) -> Tls | None:
+    """The three certificate files, or None where none was given."""
+    given = {"ca": command.tls_ca, "cert": command.tls_cert, "key": command.tls_key}
+    if not any(given.values()):
+        return None
+    missing = [f"tls.{name}" for name, path in given.items() if not path]
+    if missing:
+        raise BadInput(
+            f"{', '.join(missing)}: missing; with TLS both sides present a certificate.",
+            "Give --tls.ca, --tls.cert and --tls.key.",
+        )
+    return Tls(**given)

@@ -1,4 +1,4 @@
-"""What runs have come to, for people and as JSON."""
+"""The state and the results of runs, for people and as JSON."""
 
 import shlex
 import sys
@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from lefleet.cli.output import RunOutput, print_json
-from lefleet.cli.viewer import PATIENCE_S
+from lefleet.cli.commands import WorkdirOptions
+from lefleet.cli.display import console
+from lefleet.cli.output import print_json
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.runs import find, is_controlled
@@ -18,17 +18,21 @@ from lefleet.loop.state import stored_config
 from lefleet.loop.status import run_status
 from lefleet.loop.summary import PLOT
 
+START_S = 30.0
+"""How long a run may be without a controller before it counts as interrupted: a new
+one needs a moment to take its lock."""
+
 
 def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
-    """What a run that has ended came to; the exit code says how."""
+    """Print the results of a run that has ended; exit code 1 if it failed."""
     row = find(ledger, run)
     show_runs(ledger, workdir, [row], as_json=as_json)
     if row.state == "failed":
-        print(f"lefleet: {row.reason} Go on with: lefleet resume {run}", file=sys.stderr)
+        print(f"lefleet: {row.reason} Resume it with: lefleet resume {run}", file=sys.stderr)
         return 1
     if not as_json:
         status = run_status(ledger, row)
-        Console(highlight=False, soft_wrap=True, markup=False).print(_tasks(status))
+        console().print(_tasks(status))
         videos = stored_config(row).evaluate.videos_per_task
         _what_next(status, workdir / run, has_videos=videos > 0)
     return 0
@@ -40,27 +44,24 @@ def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: boo
     if as_json:
         print_json({"runs": statuses})
         return
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    out = console()
     if not statuses:
-        console.print("No runs yet. Begin with: lefleet demo")
+        out.print("No runs yet. Start one: lefleet demo")
     for row, status in zip(rows, statuses, strict=True):
         state = "interrupted" if is_interrupted(workdir, row) else row.state
         reason = f" ({row.reason})" if row.reason else ""
-        console.print(f"{row.id}: {state}{reason}", style="bold")
-        console.print(status["problem"] or _cycles(status))
+        out.print(f"{row.id}: {state}{reason}", style="bold")
+        out.print(status["problem"] or _cycles(status))
 
 
 def is_interrupted(workdir: Path, row: RunRow) -> bool:
-    """Whether a run is under way and nobody is at work on it.
-
-    A controller that was started a moment ago may not hold its lock yet.
-    """
-    is_fresh = time.time() - row.resumed_at < PATIENCE_S
+    """Whether a run is unfinished and has no running controller."""
+    is_fresh = time.time() - row.resumed_at < START_S
     return row.state == "running" and not is_fresh and not is_controlled(workdir / row.id)
 
 
 def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
-    """As `run_status`, also of a run that this lefleet cannot read: others are to be seen still."""
+    """As `run_status`; a run that this version cannot read has a problem instead of results."""
     now = {"controlled": is_controlled(workdir / row.id), "problem": ""}
     try:
         return run_status(ledger, row) | now
@@ -122,18 +123,18 @@ def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> Non
             f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
             f"--tasks {tasks} --seed 400000000 --out DIR"
         )
-        print(f"Serve it:   lefleet serve {status['id']}{_elsewhere(folder.parent)}")
+        print(f"Serve it:   lefleet serve {status['id']}{_workdir_flag(folder.parent)}")
 
 
-def _elsewhere(workdir: Path) -> str:
-    """The flag that a command needs to find the runs of a work folder."""
-    is_default = workdir == RunOutput().workdir.resolve()
+def _workdir_flag(workdir: Path) -> str:
+    """The flag that a command needs in order to find this run."""
+    is_default = workdir == WorkdirOptions().workdir.resolve()
     return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
 
 
 def _videos(folder: Path, *, has_videos: bool) -> str:
     if not has_videos:
-        return "none were asked for"
+        return "none requested"
     found = folder.glob("cycle_*/evaluate/videos")
     newest = max(found, key=lambda path: int(path.parts[-3].removeprefix("cycle_")), default=None)
     return str(newest or "none (see: lefleet doctor)")

@@ -1,35 +1,42 @@
-"""serve: a checkpoint for many robots, until somebody asks to stop."""
+"""serve and replay: a checkpoint for many robots, and its captured requests computed again."""
 
-import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lefleet.cli.checkpoints import checkpoint_named, newest_blessed
-from lefleet.cli.loading import load_served
-from lefleet.cli.logs import log_to_stderr
-from lefleet.cli.output import print_json, print_json_line
-from lefleet.cli.serving import Serve
+import msgspec
+
+from lefleet.cli.checkpoints import choose_checkpoint
+from lefleet.cli.commands import ReplayCommand, ServeCommand
+from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
+from lefleet.records.config_file import read_fields
 from lefleet.server.audit import open_audit
 from lefleet.server.capacity import plan_text, robots
-from lefleet.server.capture import CapturedModel, CaptureRing
+from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.health import HealthServer
-from lefleet.server.manifest import Manifest, load_manifest
+from lefleet.server.manifest import EXAMPLE, Manifest, load_manifest, manifest_of
 from lefleet.server.metrics import Metrics
 from lefleet.server.outcome import Observer
 from lefleet_client.transport import ZenohTransport
+from lefleet_client.wire import Contract, ServerStatus
+
+if TYPE_CHECKING:
+    from lefleet.policy import ServedPolicy
 
 _LOG = logging.getLogger(__name__)
+_MAX_SHOWN = 20
 
 
-def serve_command(command: Serve, overrides: Sequence[str]) -> int:
-    """Everything that can be wrong without the policy is found out before it is loaded."""
-    manifest = _manifest(command, overrides)
+def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
+    """Everything that can be wrong without the policy is checked before the policy is loaded."""
+    manifest = manifest_for(command, overrides)
     if command.plan:
         return _plan(command, manifest)
     log_to_stderr()
@@ -41,100 +48,162 @@ def serve_command(command: Serve, overrides: Sequence[str]) -> int:
     return 0
 
 
-def _manifest(command: Serve, overrides: Sequence[str]) -> Manifest:
-    if not command.run:
+def manifest_for(command: ServeCommand, overrides: Sequence[str]) -> Manifest:
+    """The manifest of a serve command; a checkpoint named there replaces that of the file."""
+    if not command.checkpoint:
         return load_manifest(command.manifest, overrides)
-    if "/" in command.run or Path(command.run).is_dir():
+    found = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint")
+    fields = read_fields(command.manifest, "manifest", EXAMPLE) if command.manifest else {}
+    if isinstance(model := fields.get("model") or {}, dict):
+        fields["model"] = {**model, "repo_or_path": found.location}
+    if found.run:
+        fields["model_name"] = found.run
+    manifest = manifest_of(fields, overrides, str(command.manifest or ""))
+    if (other := manifest.model.repo_or_path) != found.location:
         raise BadInput(
-            f"run: {command.run} is no run but a path or hub id.",
-            f"Serve it with --model.repo_or_path={command.run}",
-        )
-    workdir = command.workdir.expanduser().resolve()
-    run, colon, which = command.run.partition(":")
-    if command.run == "blessed":
-        run = newest_blessed(workdir, "run")
-    folder = checkpoint_named(f"{run}:{which if colon else 'blessed'}", workdir, "run")
-    # JSON is YAML, whatever is in the path.
-    chosen = (f"--model.repo_or_path={json.dumps(folder)}", f"--model_name={json.dumps(run)}")
-    manifest = load_manifest(command.manifest, (*chosen, *overrides))
-    if (other := manifest.model.repo_or_path) != folder:
-        raise BadInput(
-            f"model.repo_or_path: {other} is another checkpoint than that of run {command.run}, "
-            f"which is {folder}.",
-            "Name one of them.",
+            f"model.repo_or_path: {other} is not the checkpoint that {command.checkpoint} names, "
+            f"{found.location}.",
+            "Give one of them.",
         )
     return manifest
 
 
+def load_served(manifest: Manifest) -> "ServedPolicy":
+    """Load the policy that a manifest names and warm it up; this takes seconds."""
+    from lefleet.policy import load_policy
+
+    return load_policy(
+        manifest.model,
+        contract=manifest.contract,
+        trust_order=manifest.trust_order,
+        serving_mode=manifest.serving_mode,
+        rtc=manifest.rtc,
+        warmup_inferences=manifest.warmup_inferences,
+    )
+
+
 @dataclass
-class _Surroundings:
-    """Who hears of requests, and who can be asked how the server is."""
+class _Monitoring:
+    """What observes requests, and what answers questions about the server's health."""
 
     metrics: Metrics = field(default_factory=Metrics)
     observers: list[Observer] = field(default_factory=list)
     skipped: dict[str, Callable[[], int]] = field(default_factory=dict)
     ring: CaptureRing | None = None
     health: str = ""
-    """Where it is asked for."""
+    """Address of the health pages."""
     why_not_ready: str = "warming up"
 
 
-def _surround(manifest: Manifest, stack: ExitStack) -> _Surroundings:
-    around = _Surroundings()
-    around.observers.append(around.metrics)
+def _monitor(manifest: Manifest, stack: ExitStack) -> _Monitoring:
+    monitoring = _Monitoring()
+    monitoring.observers.append(monitoring.metrics)
     if (audit := open_audit(manifest.audit)) is not None:
         stack.callback(audit.close)
-        around.observers.append(audit)
-        around.skipped["audit"] = lambda: audit.skipped
+        monitoring.observers.append(audit)
+        monitoring.skipped["audit"] = lambda: audit.skipped
     if manifest.capture is not None:
         ring = CaptureRing(manifest.capture, CapturedModel.of(manifest))
         stack.callback(ring.close)
-        around.ring = ring
-        around.skipped["capture"] = lambda: ring.skipped
+        monitoring.ring = ring
+        monitoring.skipped["capture"] = lambda: ring.skipped
     if manifest.http_port:
         health = HealthServer(
             manifest.http_host,
             manifest.http_port,
-            lambda: around.why_not_ready,
-            around.metrics.exposition,
+            lambda: monitoring.why_not_ready,
+            monitoring.metrics.exposition,
         )
         stack.callback(health.close)
-        around.health = health.address
-    return around
+        monitoring.health = health.address
+    return monitoring
 
 
 def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_json: bool) -> None:
-    around = _surround(manifest, stack)
+    monitoring = _monitor(manifest, stack)
     transport = stack.enter_context(ZenohTransport.open(manifest.zenoh))
     _LOG.info("event=loading model=%s device=%s", manifest.model_name, manifest.model.device)
     policy = load_served(manifest)
 
-    from lefleet.cli.served import served_fields, served_text
     from lefleet.server.service import PolicyService
 
-    service = PolicyService(policy, manifest, transport, around.observers, around.ring)
+    service = PolicyService(policy, manifest, transport, monitoring.observers, monitoring.ring)
     signals.hold()
     with service:
-        around.metrics.watch(service, around.skipped)
-        around.why_not_ready = ""
+        monitoring.metrics.watch(service, monitoring.skipped)
+        monitoring.why_not_ready = ""
         for warning in policy.warnings:
             _LOG.warning("event=warning text=%s", warning)
-        said = (policy, manifest, service.status(), around.health)
+        served = (policy, manifest, service.status(), monitoring.health)
         if as_json:
-            print_json_line({"event": "serving", **served_fields(*said)})
+            print_json_line({"event": "serving", **served_fields(*served)})
         else:
-            _say(served_text(*said))
+            # On stderr, because audit lines may be on stdout.
+            print(served_text(*served), file=sys.stderr, flush=True)
         signals.wait()
-        around.why_not_ready = "draining"
+        monitoring.why_not_ready = "draining"
         service.drain()
 
 
-def _say(text: str) -> None:
-    """To stderr, because audit lines may be on stdout."""
-    print(text, file=sys.stderr, flush=True)
+def served_fields(
+    policy: "ServedPolicy", manifest: Manifest, status: ServerStatus, health: str
+) -> dict[str, Any]:
+    """What a server serves, as JSON fields; names and limits are those that robots see."""
+    return {
+        "model": status.capabilities.model,
+        "revision": status.capabilities.revision,
+        "service": status.service,
+        "server": status.server,
+        "digest": policy.digest,
+        "policy_type": policy.policy_type,
+        "serving_mode": policy.mode,
+        "mode_reason": policy.mode_reason,
+        "contract": policy.contract,
+        "contract_source": policy.contract_source,
+        "chunk_size": policy.chunk_size,
+        "n_action_steps": policy.n_action_steps,
+        "supports_rtc": policy.supports_rtc,
+        "max_sessions": status.max_sessions,
+        "listen": manifest.zenoh.listen,
+        "connect": manifest.zenoh.connect,
+        "health": health,
+        "warnings": policy.warnings,
+    }
 
 
-def _plan(command: Serve, manifest: Manifest) -> int:
+def served_text(
+    policy: "ServedPolicy", manifest: Manifest, status: ServerStatus, health: str
+) -> str:
+    """What a server serves, for a person."""
+    zenoh, served = manifest.zenoh, status.capabilities
+    rtc = f", real-time chunking over {policy.rtc_horizon}" if policy.supports_rtc else ""
+    rows = {
+        "model": f"{served.model} ({policy.policy_type}, revision {served.revision})",
+        "checkpoint": f"{manifest.model.repo_or_path}, digest {policy.digest[:12]}",
+        "device": f"{manifest.model.device}, {manifest.model.dtype}",
+        "mode": f"{policy.mode}: {policy.mode_reason}",
+        "contract": f"{_contract_text(policy.contract)}; from {policy.contract_source}",
+        "chunks": f"{policy.chunk_size} steps, {policy.n_action_steps} of them executed{rtc}",
+        "robots": f"up to {status.max_sessions}",
+        "listens on": ", ".join(zenoh.listen),
+        "connects to": ", ".join(zenoh.connect),
+        "health": health,
+        "captures": manifest.capture.dir if manifest.capture else "",
+    }
+    lines = [f"  {name:<11} {printable(value)}" for name, value in rows.items() if value]
+    title = f"Service {status.service} on server {status.server}"
+    return "\n".join([title, *lines, "Ready. Stop it with Ctrl-C."])
+
+
+def _contract_text(contract: Contract) -> str:
+    """The number of columns, and the cameras, on one line."""
+    vectors = [f"{key} {len(names)}" for key, names in contract.vectors.items()]
+    cameras = [f"{key} {height}x{width}" for key, (height, width, _) in contract.cameras.items()]
+    parts = [f"action {len(contract.action_names)}", *vectors, *cameras, f"{contract.fps:g} Hz"]
+    return ", ".join(parts)
+
+
+def _plan(command: ServeCommand, manifest: Manifest) -> int:
     if command.rtt_ms < 0:
         raise BadInput(f"rtt_ms: {command.rtt_ms:g} is below 0.")
     policy = load_served(manifest)
@@ -156,5 +225,42 @@ def _plan(command: Serve, manifest: Manifest) -> int:
         print_json({**asdict(capacity), **measured})
         return 0
     print(plan_text(capacity, inference_s, rtt_s, policy.mode_reason))
-    print("Measured just now: whatever else keeps this machine busy is in the inference time.")
+    print("Measured just now: other load on this machine increases the inference time.")
     return 0
+
+
+def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
+    """Exit code 0 if every chunk is the same as before, otherwise 1."""
+    folder = command.folder.expanduser()
+    captured = msgspec.to_builtins(_captured_model(folder))
+    manifest = (
+        manifest_of(captured, overrides, str(folder))
+        if command.manifest is None
+        else load_manifest(command.manifest, overrides)
+    )
+    policy = load_served(manifest)
+
+    from lefleet.server.replay import replay as recompute
+
+    report = recompute(folder, policy)
+    if command.json:
+        print_json({"is_same": report.is_same, **asdict(report)})
+        return 0 if report.is_same else 1
+    for note in report.notes:
+        print(note, file=sys.stderr)
+    others = [one for one in report.requests if one.result not in ("equal", "close")]
+    for one in others[:_MAX_SHOWN]:
+        reason = one.reason or f"differs by up to {one.max_difference:.3g}"
+        request = f"{one.client_id} episode {one.episode_id} seq {one.seq_id}"
+        print(f"{one.name}  {printable(f'{request}: {reason}')}")
+    if len(others) > _MAX_SHOWN:
+        print(f"... and {len(others) - _MAX_SHOWN} more; see --json")
+    counts = Counter(one.result for one in report.requests)
+    print(", ".join(f"{count} {result}" for result, count in sorted(counts.items())))
+    return 0 if report.is_same else 1
+
+
+def _captured_model(folder: Path) -> CapturedModel:
+    for _, capture in read_captures(folder):
+        return capture.policy
+    raise BadInput(f"{folder}: it holds no captures.", "Name the capture.dir of a server.")

@@ -1,33 +1,50 @@
-"""SIGINT, SIGTERM and SIGHUP: the first one asks to stop, the second one does not ask."""
+"""How commands react to SIGINT, SIGTERM and SIGHUP, whatever they inherit.
+
+A shell starts background jobs of a script with SIGINT ignored, and `nohup` does so with SIGHUP.
+"""
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, even where this process inherited that it is ignored. For
+    commands that only Ctrl-C ends."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class StoppedEarly(BaseException):
-    """Asked to stop before there was anything to finish."""
+    """A signal asked to stop before there was anything to finish."""
 
 
 class StopSignals:
-    """Takes the signals over; for the main thread, which also runs the handler.
+    """The first signal asks to stop, the second one exits at once. For the main thread, which also
+    runs the handler.
 
-    Until `hold` is called there is nothing to finish, and a signal ends what is under way with
-    `StoppedEarly`. From then on the first one is only noted, and `wait` returns.
+    Until `hold` is called there is nothing to finish, and a signal raises `StoppedEarly`. From then
+    on the first signal only makes `wait` return.
 
-    A signal may come at the very moment when `wait` begins to block, or to another thread, and
-    Python then tells this thread only when it wakes. So the signal itself writes to a pipe, which
-    `wait` reads.
+    A signal may arrive at the very moment when `wait` begins to block, or in another thread, and
+    Python then runs the handler only when this thread wakes up. So the signal itself writes to a
+    pipe, which `wait` reads.
 
-    SIGHUP only ever asks: a terminal that closes sends it, and so does the shell in it. Where it is
-    ignored, as under nohup, it stays so.
+    SIGHUP never exits at once: a closing terminal and the shell in it each send one. Where it is
+    ignored, as under nohup, it stays ignored.
     """
 
     def __init__(self) -> None:
-        self._is_asked = False
+        self._is_stopping = False
         self._is_held = False
         self._before: dict[signal.Signals, Any] = {}
         self._read, self._write = os.pipe()
@@ -39,8 +56,8 @@ class StopSignals:
         self._is_held = True
 
     def wait(self) -> None:
-        """Until somebody asks to stop."""
-        while not self._is_asked:
+        """Block until a signal asks to stop."""
+        while not self._is_stopping:
             os.read(self._read, 1)
 
     def __enter__(self) -> Self:
@@ -58,10 +75,10 @@ class StopSignals:
         os.close(self._write)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        if self._is_asked:
+        if self._is_stopping:
             if number == signal.SIGHUP:
                 return
             os._exit(128 + number)
-        self._is_asked = True
+        self._is_stopping = True
         if not self._is_held:
             raise StoppedEarly

@@ -1,13 +1,16 @@
 """run, resume, stop and status: what scripts read, and what is refused."""
 
 import json
+import signal
 
 import msgspec
 import pytest
 
-from lefleet.cli.commands import Demo, Run, parse
+from lefleet.cli.commands import DemoCommand, RunCommand
+from lefleet.cli.parse import parse
 from lefleet.ledger import open_ledger
 from lefleet.records import EvaluatePlan
+from tests.cli.child import Child
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
 from tests.loop.test_end_to_end import heeding_permissions, run
@@ -34,7 +37,7 @@ def two_runs(tmp_path):
 def test_an_empty_workdir_has_no_runs_and_stays_empty(lefleet, tmp_path):
     code, out, _ = lefleet("status", "--json")
     assert (code, json.loads(out)) == (0, {"runs": []})
-    assert lefleet("status")[1] == "No runs yet. Begin with: lefleet demo\n"
+    assert lefleet("status")[1] == "No runs yet. Start one: lefleet demo\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,14 +138,14 @@ def test_a_plan_shows_overrides_and_writes_nothing(lefleet, tmp_path):
 
 def test_overrides_of_run_are_kept_apart_from_its_own_flags():
     command, overrides = parse(["run", "--config=a.yaml", "--a.b=c", "--json", "--name=x"])
-    assert isinstance(command, Run)
+    assert isinstance(command, RunCommand)
     assert (str(command.config), command.json) == ("a.yaml", True)
     assert overrides == ("--a.b=c", "--name=x")
 
 
 def test_demo_takes_overrides_too():
     command, overrides = parse(["demo", "--plan", "--seed=3"])
-    assert (command, overrides) == (Demo(plan=True), ("--seed=3",))
+    assert (command, overrides) == (DemoCommand(plan=True), ("--seed=3",))
 
 
 @pytest.mark.parametrize("command", ["resume a", "stop a", "status", "doctor"])
@@ -154,7 +157,7 @@ def test_other_commands_take_no_overrides(lefleet, command):
 
 def test_resume_all_leaves_stopped_runs_alone_and_names_them(lefleet, two_runs):
     code, out, _ = lefleet("resume", "--all")
-    assert (code, out) == (0, "b is stopped; it goes on with: lefleet resume b\n")
+    assert (code, out) == (0, "b is stopped. Resume it with: lefleet resume b\n")
     assert two_runs.run("b").state == "stopped"
 
 
@@ -216,19 +219,19 @@ def test_nothing_is_blessed_where_nothing_is(lefleet, two_runs):
 
 @pytest.fixture
 def interrupted(two_runs, tmp_path):
-    """Run b is under way since long ago, and nobody is at work on it."""
+    """Run b has been running for long, and has no running controller."""
     two_runs.resume_run("b")
     execute(tmp_path / "runs" / "ledger.db", "UPDATE run SET resumed_at = 5.0 WHERE id = 'b'")
 
 
-def test_a_run_that_nobody_works_on_is_interrupted(lefleet, interrupted):
+def test_a_run_without_a_controller_is_interrupted(lefleet, interrupted):
     code, out, err = lefleet("status", "--watch")
     assert code == 0
     assert "b: interrupted" in out
-    assert "lefleet resume b" in err
+    assert err == "b has no running controller. Resume it with: lefleet resume b\n"
 
 
-def test_scripts_see_that_nobody_works_on_a_run(lefleet, interrupted):
+def test_scripts_see_that_a_run_has_no_controller(lefleet, interrupted):
     _, b = json.loads(lefleet("status", "--json")[1])["runs"]
     assert (b["state"], b["controlled"]) == ("running", False)
 
@@ -273,19 +276,17 @@ def test_without_a_blessed_checkpoint_there_is_nothing_to_serve(lefleet, two_run
     assert "lefleet serve" not in lefleet("resume", "b")[1]
 
 
-def test_missing_videos_that_nobody_asked_for_are_no_problem(lefleet, two_runs):
+def test_videos_that_were_not_requested_are_not_missing(lefleet, two_runs):
     no_videos = config(name="d", evaluate=EvaluatePlan(videos_per_task=0))
     two_runs.create_run("d", msgspec.to_builtins(no_videos))
     two_runs.set_run_state("d", "finished", "done")
-    assert "Videos:     none were asked for" in lefleet("resume", "d")[1]
+    assert "Videos:     none requested" in lefleet("resume", "d")[1]
 
 
-def test_leaving_the_watch_does_not_sound_like_stopping_a_run(lefleet, two_runs, monkeypatch):
+def test_watching_ends_with_an_interrupt_and_says_that_the_runs_continue(two_runs, tmp_path):
     two_runs.resume_run("b")
-
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("lefleet.cli.loop.time.sleep", interrupt)
-    code, _, err = lefleet("status", "--watch")
-    assert (code, err.strip()) == (0, "No longer looking; the runs go on.")
+    with Child("status", "--watch", folder=tmp_path) as child:
+        child.wait_for(lambda one: any("b: running" in line for line in one.out))
+        child.signal(signal.SIGINT)
+        assert child.end() == 0
+    assert [line for line in child.err if line] == ["Stopped watching; the runs continue."]

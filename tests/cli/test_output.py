@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from lefleet.cli.logs import _KeyValue
+from lefleet.cli.output import KeyValueFormatter
 
 
 def line(message: str, *values: object, error: BaseException | None = None) -> str:
     trace = (type(error), error, None) if error else None
     record = logging.LogRecord("lefleet.x", logging.INFO, "", 0, message, values, trace)
     record.created, record.msecs = 0.25, 250.0
-    return _KeyValue().format(record)
+    return KeyValueFormatter().format(record)
 
 
 def test_an_event_stays_as_it_is():

@@ -1,16 +1,24 @@
-"""compare: is A better than B? From two checkpoints, or from a file of outcomes."""
+"""collect, train, eval, improve and compare: one stage as a child process, and its result."""
 
 import hashlib
 from pathlib import Path
 
 import msgspec
 
-from lefleet.cli.checkpoints import checkpoint_named
-from lefleet.cli.commands import Compare
+from lefleet.cli.checkpoints import choose_checkpoint
+from lefleet.cli.commands import CheckpointStageCommand, CompareCommand, StageCommand
 from lefleet.cli.display import show_progress, show_record
 from lefleet.cli.output import print_json
 from lefleet.errors import BadInput
-from lefleet.records import CompareRequest, ComparisonRecord, SeedBlock, encode, validated
+from lefleet.records import (
+    CompareRequest,
+    ComparisonRecord,
+    Request,
+    SeedBlock,
+    TrainRequest,
+    encode,
+    validated,
+)
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.child import run_in_child
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
@@ -19,16 +27,39 @@ from lefleet.stages.outcomes import compare_outcomes
 from lefleet.stages.references import find_checkpoint
 
 _SEEDS = 400_000_000
-"""Of the comparisons' block and those behind it, which nothing else uses."""
+"""Number of seeds from the comparisons' block on, which nothing else uses."""
 
 
-def compare_command(command: Compare) -> int:
-    """Run the comparison, show the evidence, print the verdict."""
+def run_stage_command(command: StageCommand) -> int:
+    """Run the stage as a child process, show its progress, print its record."""
+    request, folder = _request(command), command.out.expanduser().resolve()
+    with show_progress(folder.name, as_lines=command.json) as progress:
+        record = run_in_child(request, folder, progress)
+    if command.json:
+        print_json(record)
+    else:
+        show_record(record, folder)
+    return 0
+
+
+def _request(command: StageCommand) -> Request:
+    """The command's request, with its checkpoint resolved."""
+    request: Request = command.request  # type: ignore[attr-defined]
+    field = "init" if isinstance(request, TrainRequest) else "checkpoint"
+    name = getattr(request, field, "")
+    if not isinstance(command, CheckpointStageCommand) or not name:
+        return request
+    found = choose_checkpoint(name, command.workdir, field)
+    return msgspec.structs.replace(request, **{field: found.location})
+
+
+def compare(command: CompareCommand) -> int:
+    """Run the comparison, or judge a file of outcomes; plot the evidence, print the verdict."""
     if command.outcomes is not None:
         record, folder = _from_file(command, command.outcomes)
         title = command.outcomes.name
     else:
-        record, folder = _run(command)
+        record, folder = _from_episodes(command)
         title = f"{command.a} against {command.b}"
     plot_evidence(record, title, folder / PLOT)
     if command.json:
@@ -39,17 +70,15 @@ def compare_command(command: Compare) -> int:
     return 0
 
 
-def _from_file(command: Compare, path: Path) -> tuple[ComparisonRecord, Path]:
+def _from_file(command: CompareCommand, path: Path) -> tuple[ComparisonRecord, Path]:
     given = {"a": command.a, "b": command.b} | msgspec.structs.asdict(command.options)
     for name in ("a", "b", "tasks", "seed"):
         if given[name]:
-            raise BadInput(
-                f"{name}: a file of outcomes is judged by itself.", "Leave it out with --from."
-            )
+            raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
     record = compare_outcomes(path, validated(command.options))
     folder = _folder(command, encode(record))
-    theirs = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if theirs - {PLOT, RECORD} or (theirs and not _is_about(folder, path)):
+    present = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if present - {PLOT, RECORD} or (present and not _is_about(folder, path)):
         raise BadInput(f"out: {folder} holds something else.", "Choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,17 +96,16 @@ def _is_about(folder: Path, path: Path) -> bool:
     return isinstance(record, ComparisonRecord) and record.episodes_file == str(path)
 
 
-def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
+def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     if not command.a or not command.b:
         raise BadInput(
             "a, b: two checkpoints are needed.",
             "Name them as lefleet compare A B, or give a file with --from.",
         )
-    workdir = command.workdir.expanduser().resolve()
     given = msgspec.structs.asdict(command.options)
     request = CompareRequest(
-        checkpoint=checkpoint_named(command.a, workdir, "a"),
-        baseline=checkpoint_named(command.b, workdir, "b"),
+        checkpoint=choose_checkpoint(command.a, command.workdir, "a").location,
+        baseline=choose_checkpoint(command.b, command.workdir, "b").location,
         **{name: value for name, value in given.items() if value not in (None, ())},
     )
     validated(request)
@@ -101,19 +129,19 @@ def _run(command: Compare) -> tuple[ComparisonRecord, Path]:
 
 
 def _seed(question: bytes) -> int:
-    """First seed; another question gets other pairs, the same one the same again."""
+    """First seed: the same question gets the same pairs, another question others."""
     return int(SeedBlock.COMPARE) + int(hashlib.sha256(question).hexdigest(), 16) % _SEEDS
 
 
 def _require_free(seed: int | None) -> None:
     if seed is not None and seed < SeedBlock.COMPARE:
         raise BadInput(
-            f"seed: {seed} is one of those that runs use for data or for judging.",
+            f"seed: {seed} is reserved for the data and the evaluations of runs.",
             f"Leave it out, or take one from {int(SeedBlock.COMPARE)} on.",
         )
 
 
-def _folder(command: Compare, question: bytes) -> Path:
-    """The same question goes on in, or is answered from, the same folder."""
+def _folder(command: CompareCommand, question: bytes) -> Path:
+    """The same question always gets the same folder."""
     name = hashlib.sha256(question).hexdigest()[:12]
     return (command.out or command.workdir / "comparisons" / name).expanduser().resolve()

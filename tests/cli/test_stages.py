@@ -1,15 +1,12 @@
-"""compare as a command."""
+"""Stages as commands: their checkpoints, and compare."""
 
 import json
 
-import msgspec
 import pytest
 
-from lefleet.cli.checkpoints import checkpoint_named
-from lefleet.errors import BadInput
-from lefleet.ledger import open_ledger
-from lefleet.records import ExpertDemos
-from tests.loop.states import config, decision, record
+from lefleet.cli.commands import CollectExpertCommand, EvaluateCommand, ImproveCommand, TrainCommand
+from lefleet.cli.stages import _request
+from lefleet.records import EvaluateRequest, ExpertDemos, ImproveRequest, TrainRequest
 
 KEYS = {"verdict", "pairs", "wins", "losses", "e_value", "p_value", "difference", "interval"}
 
@@ -46,21 +43,21 @@ def test_json_has_what_a_script_needs(lefleet, results):
     [
         ((), "a, b: two checkpoints are needed"),
         (("one",), "a, b: two checkpoints are needed"),
-        (("x", "y", "--from", "results.csv"), "a: a file of outcomes is judged by itself"),
-        (("--from", "results.csv", "--tasks", "push"), "tasks: a file of outcomes"),
-        (("--from", "results.csv", "--seed", "600000000"), "seed: a file of outcomes"),
+        (("x", "y", "--from", "results.csv"), "a: it has no effect with --from"),
+        (("--from", "results.csv", "--tasks", "push"), "tasks: it has no effect with --from"),
+        (("--from", "results.csv", "--seed", "600000000"), "seed: it has no effect with --from"),
         (("--from", "results.csv", "--max-pairs", "39"), "max_pairs: results.csv has 40 pairs"),
         (("--from", "nothing.csv"), "from: nothing.csv cannot be read"),
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),
         (("--from", "results.csv", "--alpha", "1"), "alpha:"),
         (("--from", "results.csv", "--min-effect", "2"), "min_effect:"),
-        (("demo:0", "blessed"), "has no ledger"),
+        (("demo:0", "blessed"), "a: there is no run called demo in"),
         (("nowhere", "nothing"), "a: nowhere does not exist"),
         ((".", "nothing"), "b: nothing does not exist"),
         ((".", "."), "a:"),
         ((".", ".", "--max-pairs", "0"), "max_pairs"),
         ((".", ".", "--alpha", "1"), "alpha"),
-        ((".", ".", "--seed", "7"), "seed: 7 is one of those that runs use"),
+        ((".", ".", "--seed", "7"), "seed: 7 is reserved for the data and the evaluations of runs"),
         ((".", ".", "--tasks", "juggle"), "juggle"),
     ],
 )
@@ -88,46 +85,20 @@ def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_pat
     assert (tmp_path / "mine" / "record.json").read_text() == "precious"
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    """Two runs, of which only the older one has a blessed checkpoint, and an unreadable one."""
-    ledger = open_ledger(tmp_path)
-    for name in ("old", "new"):
-        ledger.create_run(name, msgspec.to_builtins(config(name=name)))
-    ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
-    attempt = ledger.start_attempt("old", 0, "train", ExpertDemos())
-    ledger.commit_stage(attempt, record(0, "train"))
-    ledger.record_decision("old", decision(0, "baseline", "c0"))
-    (tmp_path / "old" / "cycle_0" / "train").mkdir(parents=True)
-    return tmp_path
+def test_a_stage_takes_a_checkpoint_by_the_name_of_its_run(blessed_workdir, tmp_path):
+    where = {"out": tmp_path, "workdir": blessed_workdir}
+    blessed = str(blessed_workdir / "demo/cycle_0/train")
+    commands = (
+        EvaluateCommand(request=EvaluateRequest(checkpoint="demo"), **where),
+        ImproveCommand(request=ImproveRequest(checkpoint="blessed", demos="d"), **where),
+    )
+    assert [_request(command).checkpoint for command in commands] == [blessed, blessed]
+    train = TrainCommand(request=TrainRequest(dataset="d", init="demo:blessed"), **where)
+    assert _request(train).init == blessed
 
 
-@pytest.mark.parametrize("name", ["blessed", "old:blessed", "old"])
-def test_a_blessed_checkpoint_is_found_by_name(ledger, name):
-    assert checkpoint_named(name, ledger, "a") == "/c0"
-
-
-def test_a_checkpoint_is_found_by_run_and_cycle(ledger):
-    assert checkpoint_named("old:0", ledger, "a") == str(ledger / "old/cycle_0/train")
-
-
-def test_a_path_stays_a_path_and_a_hub_id_a_hub_id(ledger):
-    assert checkpoint_named(str(ledger), ledger, "a") == str(ledger)
-    assert checkpoint_named("user/policy", ledger, "a") == "user/policy"
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("old:1", "trained no checkpoint in cycle 1"),
-        ("old:last", "last is no cycle"),
-        ("new:blessed", "new has no blessed checkpoint"),
-        ("new", "new has no blessed checkpoint"),
-        ("foreign", "this lefleet cannot read the config of foreign"),
-        ("other", "other does not exist"),
-        ("other:0", "there is no run called other"),
-    ],
-)
-def test_a_name_that_means_nothing_is_refused(ledger, name, words):
-    with pytest.raises(BadInput, match=words):
-        checkpoint_named(name, ledger, "a")
+def test_a_stage_without_a_checkpoint_is_asked_for_as_it_is(tmp_path):
+    fresh = TrainRequest(dataset="d")
+    assert _request(TrainCommand(request=fresh, out=tmp_path, workdir=tmp_path)) == fresh
+    demos = ExpertDemos()
+    assert _request(CollectExpertCommand(request=demos, out=tmp_path)) == demos
