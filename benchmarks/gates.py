@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lefleet.stats import GateRule, Pair
 from lefleet.stats.evalue import UniformMixture
 from lefleet.stats.futility import conditional_power, critical_of_spending, is_futile
-from lefleet.stats.spending import Spending
+from lefleet.stats.sign_test import Spending
 
 type Outcomes = NDArray[np.int8]
 type GiveUp = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]

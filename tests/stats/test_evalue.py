@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lefleet.stats import Pair
-from lefleet.stats.evalue import Betting, Evidence, UniformMixture
+from lefleet.stats.evalue import Betting, EProcess, UniformMixture
 from tests.stats.outcomes import LOSS, TIE, WIN, mixture, pairs
 
 COUNT = st.integers(0, 60)
@@ -22,7 +22,7 @@ def formula(wins, losses):
 
 
 def gather(text, *, graded=False):
-    evidence = Evidence.start(graded=graded)
+    evidence = EProcess.start(graded=graded)
     for pair in pairs(text):
         evidence = evidence.observe(pair)
     return evidence
@@ -95,7 +95,7 @@ def test_the_p_value_comes_from_the_largest_wealth_so_far(text):
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(-1, 1), st.floats(-1, 1)), max_size=15))
 def test_graded_evidence_is_the_average_of_both(history):
-    evidence, binary, bets = Evidence.start(graded=True), UniformMixture(), Betting.start()
+    evidence, binary, bets = EProcess.start(graded=True), UniformMixture(), Betting.start()
     for difference, gain in history:
         evidence = evidence.observe(Pair(difference, gain))
         bets = bets.observe(gain)
@@ -104,7 +104,7 @@ def test_graded_evidence_is_the_average_of_both(history):
 
 
 def test_graded_evidence_stays_finite():
-    evidence = Evidence.start(graded=True)
+    evidence = EProcess.start(graded=True)
     for _ in range(2500):
         evidence = evidence.observe(WIN)
     assert 1000 < evidence.log_e < inf
@@ -115,7 +115,7 @@ def test_graded_evidence_stays_finite():
 
 
 def test_progress_alone_is_evidence_where_success_is_equal():
-    evidence = Evidence.start(graded=True)
+    evidence = EProcess.start(graded=True)
     for _ in range(60):
         evidence = evidence.observe(Pair(0, 0.3))
     assert evidence.p_value < 0.001
@@ -123,4 +123,4 @@ def test_progress_alone_is_evidence_where_success_is_equal():
 
 def test_equal_pairs_change_nothing():
     assert gather("w-l--").log_e == gather("wl").log_e
-    assert Evidence.start(graded=True).observe(TIE).log_e == pytest.approx(0.0)
+    assert EProcess.start(graded=True).observe(TIE).log_e == pytest.approx(0.0)

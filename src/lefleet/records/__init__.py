@@ -1,43 +1,50 @@
 """Typed requests and records: what goes into a stage, and what comes out.
 
+    border        bytes to structs and back; a mistake names its field
+    config_file   YAML and --key=value flags to fields
+    fields        seeds by purpose, and the ranges of fields
+    data          collecting and improving: requests, datasets, mixes
+    checkpoint    training: its request, the checkpoint and its contract
+    evaluate      evaluating and comparing: requests, episodes, rates, gate results
+    run           a run's config and its decisions
+
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
-(`request.json`, `record.json`, `episodes.jsonl`). `border` is the one place where bytes become
-structs, `config_file` where YAML becomes fields. Imports msgspec, yaml and `errors`, nothing else;
-every other folder may import it.
+(`request.json`, `record.json`, `episodes.jsonl`) and in the ledger. Imports msgspec, yaml and
+`errors`, nothing else; every other folder may import it.
 """
 
 from lefleet.records.border import decode, encode, validated
-from lefleet.records.checkpoint import CheckpointRecord, Contract, LossPoint
-from lefleet.records.collect import (
+from lefleet.records.checkpoint import CheckpointRecord, Contract, LossPoint, TrainRequest
+from lefleet.records.data import (
     AddedData,
     CollectRequest,
     Corrections,
     DatasetRecord,
     ExistingDataset,
     ExpertDemos,
+    ImproveRequest,
+    MixRecord,
     Tally,
 )
-from lefleet.records.compare import (
+from lefleet.records.evaluate import (
     CompareOptions,
     CompareRequest,
     ComparisonRecord,
-    GateLook,
-    GateResult,
-    TaskPairs,
-)
-from lefleet.records.decision import Decision
-from lefleet.records.evaluate import (
     EpisodeRecord,
     EvaluateRequest,
     EvaluationRecord,
+    GateLook,
+    GateResult,
     PolicyResult,
     Rate,
+    TaskPairs,
 )
-from lefleet.records.improve import ImproveRequest, MixRecord
+from lefleet.records.fields import SeedBlock
 from lefleet.records.run import (
     Budgets,
     DatasetSource,
     DecidePlan,
+    Decision,
     EvaluatePlan,
     ExpertGrowth,
     GatePlan,
@@ -45,8 +52,6 @@ from lefleet.records.run import (
     RunConfig,
     Rung,
 )
-from lefleet.records.seeds import SeedBlock
-from lefleet.records.train import TrainRequest
 
 Request = CollectRequest | TrainRequest | EvaluateRequest | CompareRequest | ImproveRequest
 Record = DatasetRecord | CheckpointRecord | EvaluationRecord | ComparisonRecord | MixRecord

@@ -1,12 +1,20 @@
-"""How good is a checkpoint: request, one record per episode, and the summary."""
+"""How good is a checkpoint, and is it better than another: requests, episodes and results."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from lefleet.records.border import Strict
-from lefleet.records.collect import NotNegative, Positive, Tasks
-from lefleet.records.seeds import SeedBlock
+from lefleet.records.fields import (
+    Effect,
+    Level,
+    Metric,
+    NotNegative,
+    Positive,
+    Scope,
+    SeedBlock,
+    Tasks,
+)
 
 
 class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluate"):
@@ -88,3 +96,141 @@ class EvaluationRecord(
     episodes_file: str
     videos_note: str = ""
     """Why there are no videos, where some were asked for."""
+
+
+Verdict = Literal["better", "worse", "inconclusive"]
+Ended = Literal["better", "worse", "futile", "exhausted", "vetoed", "open"]
+
+
+class CompareOptions(Strict, frozen=True, kw_only=True):
+    """What a person may choose about a comparison; `lefleet compare` has these as its flags."""
+
+    tasks: tuple[str, ...] = ()
+    """Tasks or task sets (easy3, mt10, all). None: easy3."""
+    max_pairs: Positive | None = None
+    """Pairs after which the comparison ends in any case, over all tasks. Default: 200. From a file:
+    the pairs that you plan to run in all, where you look before the end. Default: those in the
+    file."""
+    alpha: Level = 0.05
+    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    min_effect: Effect = 0.15
+    """Smallest difference that matters; a comparison that can no longer show it stops. One from a
+    file never does."""
+    metric: Metric = "success"
+    """success: which checkpoint succeeds more often. progress: which one comes further, where
+    success counts too and must not contradict."""
+    scope: Scope = "pooled"
+    """pooled: all tasks together. per_task: no task may have become worse; "better" then takes all
+    pairs."""
+    seed: NotNegative | None = None
+    """First of the fresh seeds, from 500000000 on, that neither data nor another comparison has
+    used. Default: one derived from the request."""
+    workers: NotNegative = 0
+    """Processes. 0: one per core."""
+    device: str = "cpu"
+    """Torch device."""
+
+
+class CompareRequest(CompareOptions, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
+    """Pairs of episodes on the same seeds until the evidence suffices; every option is set."""
+
+    checkpoint: str
+    """Checkpoint that is judged: train stage folder, pretrained_model folder, or hub id."""
+    baseline: str
+    """Checkpoint that it is judged against."""
+    tasks: Tasks = ("easy3",)
+    max_pairs: Positive = 200
+    seed: NotNegative = int(SeedBlock.COMPARE)
+    look_every: Positive = 5
+    """Pairs between two looks at the evidence."""
+    batch_size: Positive = 10
+    """Episodes of one checkpoint that step together."""
+    initial_states: NotNegative = 0
+    """Initial states that the environment has for each task. 0: one for every seed."""
+    env: dict[str, str] = {}
+    """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
+    env_tasks: NotNegative = 0
+    """Tasks of that environment, where `tasks` names a suite of them. 0: as many as are named."""
+
+
+class GateLook(Strict, frozen=True, kw_only=True):
+    """The evidence at one look."""
+
+    pairs: int
+    wins: int
+    losses: int
+    log_e: float
+    """Natural logarithm of the e-value for "better"."""
+    p_value: float
+    """For "better"; sequential."""
+    p_worse: float
+    interval: tuple[float, float]
+    """Confidence sequence of the difference."""
+    power: float
+    """Chance to show `min_effect` from here on."""
+
+
+class TaskPairs(Strict, frozen=True, kw_only=True):
+    """One task's part of a comparison; the intervals are as if the number had been fixed."""
+
+    pairs: int
+    wins: int
+    losses: int
+    candidate: Rate
+    baseline: Rate
+
+
+class GateResult(Strict, frozen=True, kw_only=True):
+    """What a gate came to: a comparison, a decision and a run's status all hold this value."""
+
+    verdict: Verdict
+    """About the candidate, against the baseline."""
+    ended: Ended
+    """futile: `min_effect` was out of reach. exhausted: max_pairs. vetoed: a task became worse.
+    open: there are fewer outcomes than were planned."""
+    pairs: int
+    wins: int
+    """Pairs in which only the candidate succeeded."""
+    losses: int
+    """Pairs in which only the baseline succeeded."""
+    e_value: float
+    """For "better"."""
+    e_worse: float
+    p_value: float
+    """For "better". Sequential: right at every look, so also after an early stop."""
+    p_worse: float
+    difference: float
+    """Candidate minus baseline, per pair."""
+    interval: tuple[float, float]
+    """95 % confidence sequence of the difference."""
+    alpha: float
+    min_effect: float
+    max_pairs: int
+    fixed_pairs: int | None
+    """Pairs of a test of fixed size with the same alpha that shows `min_effect` 8 times in 10, at
+    the share of differing pairs seen here; None for more than 20,000, and for progress."""
+    worse_tasks: tuple[str, ...] = ()
+    """Tasks that were shown to have become worse, each at its share of alpha."""
+
+
+class ComparisonRecord(
+    Strict, frozen=True, kw_only=True, tag_field="kind", tag="comparison_record"
+):
+    """A finished comparison; the episodes are in `episodes_file` beside it."""
+
+    gate: GateResult
+    metric: Metric
+    scope: Scope
+    candidate: str
+    """Digest."""
+    baseline: str
+    candidate_path: str
+    baseline_path: str
+    per_task: dict[str, TaskPairs]
+    looks: tuple[GateLook, ...]
+    first_seed: int
+    episodes: int
+    """Episodes run, of both checkpoints; some may have come after the decision."""
+    episodes_file: str
+    note: str = ""
+    """A limit of the claim, such as a finite set of initial states."""

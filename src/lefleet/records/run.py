@@ -1,12 +1,23 @@
-"""What a run is asked to do: the content of a config file."""
+"""What a run is asked to do (the content of a config file), and what it decides."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from lefleet.records.border import Strict
-from lefleet.records.collect import NotNegative, Positive, Share, Tasks
-from lefleet.records.compare import Effect, Level, Metric, Scope
+from lefleet.records.evaluate import GateResult
+from lefleet.records.fields import (
+    Effect,
+    LearningRate,
+    Level,
+    Metric,
+    MixingRatio,
+    NotNegative,
+    Positive,
+    Scope,
+    Share,
+    Tasks,
+)
 
 Hours = Annotated[float, Meta(ge=0.0)]
 
@@ -41,7 +52,7 @@ class Rung(Strict, frozen=True, kw_only=True):
     policy: dict[str, str] = {}
     steps: Positive = 1000
     batch_size: Positive = 64
-    learning_rate: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
+    learning_rate: LearningRate = 1e-3
     num_workers: NotNegative = 0
     rename_map: dict[str, str] = {}
     extra_args: tuple[str, ...] = ()
@@ -88,7 +99,7 @@ class ImprovePlan(Strict, frozen=True, kw_only=True):
 
     method: Literal["none", "harvest", "correct"] = "none"
     episodes_per_task: Positive = 10
-    mixing_ratio: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.5
+    mixing_ratio: MixingRatio = 0.5
 
 
 class Budgets(Strict, frozen=True, kw_only=True):
@@ -122,3 +133,25 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     """Attempts at one stage before the run stops and asks for help."""
     hang_after_s: Annotated[float, Meta(gt=0.0)] = 900.0
     """A stage that shows no sign of life for so long is started again."""
+
+
+Outcome = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]
+
+
+class Decision(Strict, frozen=True, kw_only=True):
+    """One cycle's decision."""
+
+    cycle: int
+    decision: Outcome
+    why: str
+    rung: int
+    """Rung of the policy ladder that the candidate was trained on."""
+    candidate: str
+    """Digest of the candidate."""
+    blessed: str
+    """Digest of the blessed checkpoint from now on, empty when there is none yet."""
+    gate: GateResult | None = None
+    gate_number: int = 0
+    """This is the run's first, second, … gate; 0 where there was none."""
+    diagnosis: tuple[str, ...] = ()
+    """What to look at, where nothing works yet."""

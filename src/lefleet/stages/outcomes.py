@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.records import CompareOptions, ComparisonRecord
-from lefleet.records.compare import Metric
+from lefleet.records.fields import Metric
 from lefleet.stages.verdict import Judge, Outcome, Subject, comparison, without_futility
 from lefleet.stats import GateRule, match_trials, progress_of, success_of
 

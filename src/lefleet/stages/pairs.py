@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lefleet.errors import StageFailed
 from lefleet.records import EpisodeRecord
-from lefleet.records.compare import Scope
+from lefleet.records.fields import Scope
 from lefleet.stages.verdict import Judge, Outcome
 from lefleet.stats import GateRule
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lefleet.records import ComparisonRecord, GateResult, TaskPairs
-from lefleet.records.compare import Ended, Scope, Verdict
+from lefleet.records.evaluate import Ended, Verdict
+from lefleet.records.fields import Scope
 from lefleet.stages.evaluate import rate_of
 from lefleet.stats import Gate, GateRule, Pair, fixed_size
 from lefleet.stats.gate import State

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING, Self
 
-from lefleet.stats.pairing import Pair
+from lefleet.stats.inputs import Pair
 
 if TYPE_CHECKING:
-    from lefleet.stats.null_mass import Floats
+    from lefleet.stats.sign_test import Floats
 
 _STAKES = 20
 
@@ -85,7 +85,7 @@ class Betting:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class EProcess:
     """The e-process of one side of a gate: its wealth now, and the largest so far.
 
     For success it is the uniform mixture. For progress it is the average of that and of the bets
@@ -102,7 +102,7 @@ class Evidence:
     def start(cls, *, graded: bool) -> Self:
         return cls(UniformMixture(), Betting.start() if graded else None)
 
-    def observe(self, pair: Pair) -> "Evidence":
+    def observe(self, pair: Pair) -> "EProcess":
         """One more pair, seen from the side that this evidence is for."""
         binary, bets = self.binary, self.bets
         if pair.difference:
@@ -111,7 +111,7 @@ class Evidence:
         if bets is not None:
             bets = bets.observe(pair.gain)
             log_e = _log_average(log_e, bets.log_e)
-        return Evidence(binary, bets, log_e, max(self.log_max, log_e))
+        return EProcess(binary, bets, log_e, max(self.log_max, log_e))
 
     @property
     def p_value(self) -> float:

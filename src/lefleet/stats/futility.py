@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from lefleet.stats.null_mass import Floats
+    from lefleet.stats.sign_test import Floats
 
     type Truths = NDArray[np.bool_]
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from lefleet.errors import BadInput
 from lefleet.records import GateLook
-from lefleet.records.compare import Metric
-from lefleet.stats.checks import require_alpha, require_count, require_share
-from lefleet.stats.evalue import Evidence
+from lefleet.records.fields import Metric
+from lefleet.stats.evalue import EProcess
 from lefleet.stats.futility import (
     conditional_power,
     critical_of_betting,
@@ -20,12 +19,12 @@ from lefleet.stats.futility import (
     is_futile,
     is_refuted,
 )
-from lefleet.stats.pairing import Pair
-from lefleet.stats.sequence import ConfidenceSequence
-from lefleet.stats.spending import SignTest
+from lefleet.stats.inputs import Pair, require_alpha, require_count, require_share
+from lefleet.stats.intervals import ConfidenceSequence
+from lefleet.stats.sign_test import SignTest
 
 if TYPE_CHECKING:
-    from lefleet.stats.null_mass import Floats
+    from lefleet.stats.sign_test import Floats
 
 type State = Literal["better", "worse", "futile", "exhausted", "undecided"]
 
@@ -75,8 +74,8 @@ class Gate:
     rule: GateRule
     test: SignTest
     """Judges success; unused where progress counts."""
-    better: Evidence
-    worse: Evidence
+    better: EProcess
+    worse: EProcess
     sequence: ConfidenceSequence
     state: State = "undecided"
     pairs: int = 0
@@ -89,7 +88,7 @@ class Gate:
 
     @classmethod
     def start(cls, rule: GateRule) -> Self:
-        side = Evidence.start(graded=rule.metric == "progress")
+        side = EProcess.start(graded=rule.metric == "progress")
         return cls(
             rule,
             SignTest.start(rule.alpha, rule.max_pairs),

@@ -1,4 +1,4 @@
-"""Blocks of seeds never meet."""
+"""Seed blocks do not meet."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The exact alpha-spending sign test, against enumeration in exact fractions."""
+"""The exact sequential test: its boundaries, its error and its p-values."""
 
 from fractions import Fraction
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lefleet.errors import BadInput
-from lefleet.stats.spending import SignTest, Spending
+from lefleet.stats.sign_test import SignTest, Spending
 from tests.stats.outcomes import chance, every_way
 
 # Neither is a sum of powers of 1/2, so no chance of a rejection hits a budget exactly.

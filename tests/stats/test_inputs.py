@@ -1,4 +1,4 @@
-"""Pairs from outcomes, and what is refused."""
+"""Pairs and numbers that a gate is given, and what is refused."""
 
 import pytest
 from hypothesis import given

@@ -1,13 +1,14 @@
-"""The levels of a run's gates."""
+"""Levels of the gates of a run, and sizes of a test of fixed size."""
 
-from math import pi
+from itertools import product
+from math import comb, pi
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lefleet.errors import BadInput
-from lefleet.stats import gate_alpha
+from lefleet.stats import fixed_power, fixed_size, gate_alpha
 
 PROMOTIONS = st.lists(st.booleans(), max_size=200)
 
@@ -67,3 +68,47 @@ def test_promotions_keep_a_long_run_able_to_decide():
 def test_an_alpha_that_is_no_level_is_refused(guarantee, alpha):
     with pytest.raises(BadInput, match="alpha"):
         gate_alpha(guarantee, alpha, [])
+
+
+@pytest.mark.parametrize(("pairs", "alpha"), [(1, 0.5), (6, 0.05), (8, 0.2)])
+def test_power_is_that_of_all_outcomes(pairs, alpha):
+    win, loss, tie = 0.5, 0.2, 0.3
+    expected = 0.0
+    for outcome in product((1, -1, 0), repeat=pairs):
+        wins, losses = outcome.count(1), outcome.count(-1)
+        chance = sum(comb(wins + losses, heads) for heads in range(wins, wins + losses + 1))
+        if chance / 2 ** (wins + losses) <= alpha:
+            expected += win**wins * loss**losses * tie ** outcome.count(0)
+    assert fixed_power(pairs, alpha, win - loss, win + loss) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("effect", "power", "discordance"), [(0.1, 0.8, 0.45), (0.3, 0.9, 0.5)])
+def test_the_size_is_just_enough(effect, power, discordance):
+    pairs = fixed_size(0.05, power, effect, discordance)
+    assert fixed_power(pairs, 0.05, effect, discordance) >= power
+    assert fixed_power(pairs - 1, 0.05, effect, discordance) < power
+
+
+def test_smaller_effects_and_smaller_alphas_need_more():
+    usual = fixed_size(0.05, 0.8, 0.1, 0.45)
+    assert fixed_size(0.05, 0.8, 0.05, 0.45) > 3 * usual
+    assert fixed_size(0.001, 0.8, 0.1, 0.45) > 2 * usual
+
+
+def test_a_candidate_that_only_wins():
+    assert 5 <= fixed_size(0.05, 0.8, 0.5, 0.5) <= 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ((0.0, 0.8, 0.1, 0.5), "alpha"),
+        ((0.05, 1.0, 0.1, 0.5), "power"),
+        ((0.05, 0.8, 0.0, 0.5), "min_effect"),
+        ((0.05, 0.8, 0.2, 0.1), "discordance"),
+        ((0.05, 0.8, 0.2, 1.1), "discordance"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, field):
+    with pytest.raises(BadInput, match=f"^{field}:"):
+        fixed_size(*arguments)
