@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.workshop import EASY3, Workshop, python
 from lefleet.records import EpisodeRecord, SeedBlock
-from lefleet.rollouts import Act, Batch, Simulators, Slot, default_workers
+from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators, default_workers
 from lefleet.stages.plan import Key, interleave, plan_batches
 
 BATCH = 20
@@ -89,11 +89,13 @@ def _simulate(job: Job, films: int) -> float:
     before it starts the clock of its eval_s."""
     videos = _fresh(job.workshop.folder / "videos")
 
-    def batches(first_seed: int, films: int) -> Iterator[Batch]:
-        def slot(row: int, key: Key) -> Slot:
+    def batches(first_seed: int, films: int) -> Iterator[EpisodeBatch]:
+        def slot(row: int, key: Key) -> PlannedEpisode:
             video = str(videos / f"{key.task}_{key.seed}.mp4")
             filmed = key.seed - first_seed < films
-            return Slot(row=row, task=key.task, seed=key.seed, video=video if filmed else "")
+            return PlannedEpisode(
+                row=row, task=key.task, seed=key.seed, video=video if filmed else ""
+            )
 
         seeds = range(first_seed, first_seed + job.episodes)
         keys = interleave(job.checkpoint, EASY3, seeds)

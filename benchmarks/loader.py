@@ -15,7 +15,7 @@ from lerobot.datasets import EpisodeAwareSampler
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.utils import cycle
 
-from lefleet.compat.memory import in_memory
+from lefleet.compat.train import in_memory
 from lefleet.sim.encode import FPS
 
 BATCH = 64

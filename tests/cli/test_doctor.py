@@ -10,7 +10,7 @@ from lefleet.cli import doctor, main
 from lefleet.cli.commands import DoctorCommand
 from lefleet.cli.doctor import _graphics, _hub, _package, _pinned, _python, _threads, run_doctor
 from lefleet.errors import BadInput
-from lefleet.sim.graphics import OFF
+from lefleet.sim.render import OFF
 
 NAMES = ["python", "lerobot", "mujoco", "graphics", "cores", "threads", "disk"]
 

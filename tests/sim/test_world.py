@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from lefleet.sim.encode import ENVIRONMENT_NAMES, STATE_NAMES, encode
-from lefleet.sim.expert import RETREAT_STEPS, Expert, RecoveringExpert
 from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import World
+from lefleet.sim.world import RETREAT_STEPS, Expert, RecoveringExpert, World
 
 
 @pytest.mark.parametrize("task", TASKS)

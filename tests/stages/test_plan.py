@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.rollouts import Act, Slot, TakeOver
+from lefleet.rollouts import Act, PlannedEpisode, TakeOver
 from lefleet.stages.plan import Key, interleave, plan_batches
 
 
-def slot(row: int, key: Key) -> Slot:
-    return Slot(row=row, task=key.task, seed=key.seed)
+def slot(row: int, key: Key) -> PlannedEpisode:
+    return PlannedEpisode(row=row, task=key.task, seed=key.seed)
 
 
 def plan(episodes, done=(), size=2, behaviour=None, **options):

@@ -13,7 +13,7 @@ import msgspec
 
 from lefleet.cli.commands import DoctorCommand
 from lefleet.cli.output import print_json
-from lefleet.compat.versions import KNOWN_LEROBOT
+from lefleet.compat import KNOWN_LEROBOT
 from lefleet.errors import BadInput
 
 GIGABYTE = 10**9

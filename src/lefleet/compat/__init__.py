@@ -1,10 +1,17 @@
 """The only place that reaches into LeRobot instead of going through its registries.
 
-    versions   which LeRobot versions are known here
-    memory     state datasets served from tensors in memory, equal to LeRobot's own samples
-    train      `lerobot-train` with that data path
+    train   `lerobot-train` with state data from memory, equal to LeRobot's own samples
 
 On a LeRobot version that is not known, everything here steps aside and LeRobot runs as it is.
-Imports LeRobot and torch only; `stages.train` starts `train` as a child process, and `doctor` asks
-`versions`. Nobody else imports this folder. Tests compare every sample with LeRobot's.
+`train` imports LeRobot and torch; `stages.train` starts it as a child process, and `lefleet doctor`
+asks this module for the known versions. No other code imports this folder. Tests compare every
+sample with LeRobot's.
 """
+
+from importlib.metadata import version
+
+KNOWN_LEROBOT = ("0.6.1",)
+
+
+def is_known_lerobot() -> bool:
+    return version("lerobot") in KNOWN_LEROBOT

@@ -29,7 +29,7 @@ class TakeOver(Strict, frozen=True, kw_only=True, tag=True):
 Behaviour = Act | Demonstrate | Relabel | TakeOver
 
 
-class Slot(Strict, frozen=True, kw_only=True):
+class PlannedEpisode(Strict, frozen=True, kw_only=True):
     """One episode of a batch."""
 
     row: int
@@ -43,12 +43,12 @@ class Slot(Strict, frozen=True, kw_only=True):
     """Where to write the film (.mp4); empty: not filmed."""
 
 
-class Batch(Strict, frozen=True, kw_only=True):
+class EpisodeBatch(Strict, frozen=True, kw_only=True):
     """Episodes that step together."""
 
     size: int
     """Rows of the policy's batch, also where fewer slots are filled."""
-    slots: tuple[Slot, ...]
+    slots: tuple[PlannedEpisode, ...]
     behaviour: Behaviour
     checkpoint: str = ""
     """Folder of the policy; empty where none acts."""

@@ -11,7 +11,7 @@ from lerobot.configs import PreTrainedConfig
 from lerobot.envs.utils import preprocess_observation
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
-from lefleet.sim.encode import Observation
+from lefleet.sim.encode import EncodedObservation
 
 
 class BatchPolicy:
@@ -45,14 +45,16 @@ class BatchPolicy:
         self._after.reset()
 
     def act(
-        self, observations: Sequence[Observation], instructions: Sequence[str]
+        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
     ) -> npt.NDArray[np.float32]:
         """One action per row."""
         if not self._planned:
             self._plan(observations, instructions)
         return self._after(self._planned.popleft()).to("cpu").numpy()
 
-    def _plan(self, observations: Sequence[Observation], instructions: Sequence[str]) -> None:
+    def _plan(
+        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
+    ) -> None:
         batch = preprocess_observation(
             {
                 "agent_pos": np.stack([one.state for one in observations]),

@@ -1,13 +1,90 @@
-"""Worker process: reads batches from stdin, writes finished episodes to stdout."""
+"""Worker process: reads batches from stdin, steps their episodes, writes finished ones to stdout."""
 
 import os
 import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from lefleet.process.pool import DONE
-from lefleet.rollouts.engine import Acting, Engine
-from lefleet.rollouts.messages import Batch
+from lefleet.rollouts.episode import Episode
+from lefleet.rollouts.messages import Demonstrate, EpisodeBatch, Finished, PlannedEpisode
+from lefleet.sim.encode import ACTION_NAMES, EncodedObservation
+from lefleet.sim.tasks import TASKS
+from lefleet.sim.world import World
+
+
+class Acting(Protocol):
+    """What the engine needs of a policy."""
+
+    def reset(self, seed: int) -> None: ...
+
+    def act(
+        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
+    ) -> npt.NDArray[np.float32]: ...
+
+
+class Engine:
+    """Runs batches one after the other, keeping worlds and policies between them."""
+
+    def __init__(self, load_policy: Callable[[str], Acting]) -> None:
+        self._load_policy = load_policy
+        self._policies: dict[str, Acting] = {}
+        self._idle_worlds: defaultdict[str, list[World]] = defaultdict(list)
+
+    def run(self, batch: EpisodeBatch) -> Iterator[Finished]:
+        """Yields every episode as it ends."""
+        policy = self._policy_of(batch)
+        episodes = []
+        for slot in batch.slots:
+            with _named(slot):
+                episodes.append(Episode(slot, self._take_world(slot.task), batch))
+        # Rows without an episode, and rows whose episode has ended, keep some valid observation.
+        rows = [episodes[0].observation] * batch.size
+        instructions = [TASKS[episodes[0].slot.task].instruction] * batch.size
+        for episode in episodes:
+            instructions[episode.slot.row] = TASKS[episode.slot.task].instruction
+        nothing = np.zeros((batch.size, len(ACTION_NAMES)), np.float32)
+        running = episodes
+        while running:
+            for episode in running:
+                rows[episode.slot.row] = episode.observation
+            actions = nothing if policy is None else policy.act(rows, instructions)
+            for episode in running:
+                with _named(episode.slot):
+                    episode.step(actions[episode.slot.row])
+                if episode.ended:
+                    yield episode.finish()
+                    self._idle_worlds[episode.slot.task].append(episode.world)
+            running = [episode for episode in running if not episode.ended]
+
+    def _policy_of(self, batch: EpisodeBatch) -> Acting | None:
+        if isinstance(batch.behaviour, Demonstrate):
+            return None
+        if batch.checkpoint not in self._policies:
+            self._policies[batch.checkpoint] = self._load_policy(batch.checkpoint)
+        policy = self._policies[batch.checkpoint]
+        policy.reset(batch.seed)
+        return policy
+
+    def _take_world(self, task: str) -> World:
+        idle = self._idle_worlds[task]
+        return idle.pop() if idle else World(task)
+
+
+@contextmanager
+def _named(slot: PlannedEpisode) -> Iterator[None]:
+    """An episode that crashes is called by its name."""
+    try:
+        yield
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RuntimeError(f"{slot.task} with seed {slot.seed} crashed, {reason}") from error
 
 
 def main(device: str) -> None:
@@ -22,7 +99,7 @@ def main(device: str) -> None:
 
     engine = Engine(load_policy)
     for line in sys.stdin.buffer:
-        for finished in engine.run(msgspec.json.decode(line, type=Batch)):
+        for finished in engine.run(msgspec.json.decode(line, type=EpisodeBatch)):
             answers.write(msgspec.json.encode(finished) + b"\n")
             answers.flush()
         answers.write(DONE + b"\n")

@@ -5,18 +5,15 @@ stock `lerobot-train` and `lerobot-eval`: LeRobot imports the modules of this pa
 `plugin` registers the environment.
 
     tasks    the 50 tasks, their instructions and horizons, task sets (no heavy imports)
-    world    one MetaWorld simulation: seeds, steps, progress
-    encode   raw MetaWorld observation -> policy vectors, with the names of every column
-    expert   scripted experts
-    graphics which OpenGL library MuJoCo may use
-    render   fast off-screen frames
-    env      the gym environment that LeRobot steps
-    plugin   LeRobot's registry entry
+    world    one MetaWorld simulation: seeds, steps, progress; scripted experts
+    encode   raw MetaWorld observation to policy vectors, with the names of every column
+    render   off-screen frames, and the OpenGL library for them
+    plugin   the gym environment and LeRobot's registry entry
 
 Imports nothing of lefleet but `errors`. `rollouts` steps `world` directly; LeRobot's own
 programs come in through `plugin`.
 """
 
-from lefleet.sim.graphics import choose_graphics
+from lefleet.sim.render import choose_graphics
 
 choose_graphics()

@@ -41,15 +41,15 @@ _UNIT = 0.1
 _SLOT = {name: slot for slot, name in enumerate(TASKS)}
 
 
-class Observation(NamedTuple):
+class EncodedObservation(NamedTuple):
     """What the policy sees of one step."""
 
     state: Vector
     environment: Vector
 
 
-def encode(raw: npt.NDArray[np.float64], task: str) -> Observation:
-    """Observation of one step; `raw` is MetaWorld's vector of 39."""
+def encode(raw: npt.NDArray[np.float64], task: str) -> EncodedObservation:
+    """EncodedObservation of one step; `raw` is MetaWorld's vector of 39."""
     state = np.empty(len(STATE_NAMES), np.float32)
     state[:3] = (raw[0:3] - _CENTRE) / _UNIT
     state[3] = raw[3]
@@ -60,4 +60,4 @@ def encode(raw: npt.NDArray[np.float64], task: str) -> Observation:
     environment[10:14] = raw[14:18]
     environment[14:17] = (raw[36:39] - _CENTRE) / _UNIT
     environment[17 + _SLOT[task]] = 1.0
-    return Observation(state, environment)
+    return EncodedObservation(state, environment)

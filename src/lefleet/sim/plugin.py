@@ -1,18 +1,100 @@
-"""LeRobot's registry entry: `--env.type=lefleet_metaworld`."""
+"""The gym environment for LeRobot's own programs, and its registry entry `lefleet_metaworld`."""
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
+import numpy as np
 from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.envs.configs import EnvConfig
 from lerobot.envs.utils import freeze_after_episode_end
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
-from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES
-from lefleet.sim.env import MetaWorldEnv
-from lefleet.sim.tasks import resolve_tasks
+from lefleet.sim.encode import (
+    ACTION_NAMES,
+    ENVIRONMENT_NAMES,
+    FPS,
+    STATE_NAMES,
+    EncodedObservation,
+    encode,
+)
+from lefleet.sim.render import NoGraphics, Renderer
+from lefleet.sim.tasks import TASKS, resolve_tasks
+from lefleet.sim.world import MAX_STEPS, World
+
+if TYPE_CHECKING:
+    from lefleet.sim.render import RenderedFrame
+
+
+class MetaWorldEnv(gym.Env):
+    """`World` behind gym's interface, with the attributes that LeRobot's rollout asks for.
+
+    An episode ends at success or at the task's horizon. Without a GL library `render` returns
+    black frames, because LeRobot's evaluation renders whether or not anybody looks; the message
+    on stderr says what to install.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": FPS}
+
+    def __init__(
+        self, task: str, episode_length: int | None = None, render_size: int = 224
+    ) -> None:
+        self.task = task
+        self.task_description = TASKS[task].instruction
+        self.render_mode = "rgb_array"
+        self._max_episode_steps = min(episode_length or TASKS[task].horizon, MAX_STEPS)
+        self._render_size = render_size
+        self._world = World(task)
+        self._renderer: Renderer | None = None
+        self._graphics_missing = False
+        self._steps = 0
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (len(ACTION_NAMES),), np.float32)
+        self.observation_space = gym.spaces.Dict(
+            agent_pos=_box(len(STATE_NAMES)), environment_state=_box(len(ENVIRONMENT_NAMES))
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        self._steps = 0
+        return self._observe(self._world.reset(seed)), {"is_success": False, "progress": 0.0}
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        outcome = self._world.step(action)
+        self._steps += 1
+        truncated = not outcome.success and self._steps >= self._max_episode_steps
+        info = {"is_success": outcome.success, "progress": outcome.progress}
+        return self._observe(outcome.raw), outcome.reward, outcome.success, truncated, info
+
+    def render(self) -> "RenderedFrame":
+        if self._renderer is None and not self._graphics_missing:
+            try:
+                self._renderer = Renderer(self._world.sim, self._render_size)
+            except NoGraphics as error:
+                self._graphics_missing = True
+                gym.logger.warn(f"Videos will be black. {error}")
+        if self._renderer is None:
+            return np.zeros((self._render_size, self._render_size, 3), np.uint8)
+        return self._renderer.frame()
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+        self._world.close()
+
+    def _observe(self, raw: Any) -> dict[str, Any]:
+        observation: EncodedObservation = encode(raw, self.task)
+        return {"agent_pos": observation.state, "environment_state": observation.environment}
+
+
+def _box(size: int) -> gym.spaces.Box:
+    return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
 
 ENV_TYPE = "lefleet_metaworld"
 

@@ -1,15 +1,55 @@
-"""Frames of a simulation, off screen and fast, with a clear word when no GL library is there."""
+"""Frames of a simulation, off screen, and which OpenGL library MuJoCo may use for them.
 
+MuJoCo chooses its library once, at import. Its default needs a screen, and naming a library that
+is not installed makes the import itself fail, although simulating needs no graphics at all. So the
+library is chosen before MuJoCo is imported, and numpy is imported late: this module is loaded with
+the package.
+"""
+
+import ctypes
 import os
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from lefleet.errors import LeFleetError
-from lefleet.sim.graphics import OFF
 
-Frame = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    type RenderedFrame = NDArray[np.uint8]
+
+OFF = "disable"
+_LIBRARIES = {"egl": ("libEGL.so.1",), "osmesa": ("libOSMesa.so.8", "libOSMesa.so.6")}
+
+
+def choose_graphics() -> None:
+    """Set MUJOCO_GL on Linux. What the user set stays, unless its library is missing."""
+    if sys.platform != "linux":
+        return
+    wanted = os.environ.get("MUJOCO_GL", "")
+    if not wanted:
+        os.environ["MUJOCO_GL"] = best_library(_is_loadable)
+    elif wanted in _LIBRARIES and not any(map(_is_loadable, _LIBRARIES[wanted])):
+        os.environ["MUJOCO_GL"] = OFF
+
+
+def best_library(is_loadable: Callable[[str], bool]) -> str:
+    """MuJoCo's name for the first library that can be loaded, or for none."""
+    for name, files in _LIBRARIES.items():
+        if any(map(is_loadable, files)):
+            return name
+    return OFF
+
+
+def _is_loadable(file: str) -> bool:
+    try:
+        ctypes.CDLL(file)
+    except OSError:
+        return False
+    return True
+
 
 GL_REMEDY = "Install OpenGL with: sudo apt-get install libegl1 libgl1-mesa-dri"
 
@@ -35,8 +75,10 @@ class Renderer:
         self._data = sim.data
         self._camera = "corner2"
 
-    def frame(self) -> Frame:
+    def frame(self) -> "RenderedFrame":
         """The current state as RGB uint8, height x width x 3."""
+        import numpy as np
+
         self._renderer.update_scene(self._data, camera=self._camera)
         # This camera hangs upside down.
         return np.ascontiguousarray(self._renderer.render()[::-1, ::-1])

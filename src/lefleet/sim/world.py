@@ -1,4 +1,4 @@
-"""One MetaWorld simulation with seeds that count, and progress beside success."""
+"""One MetaWorld simulation with seeds that count and progress beside success, and its experts."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from lefleet.errors import BadInput
 from lefleet.sim.tasks import TASKS
 
 RawObservation = npt.NDArray[np.float64]
+Action = npt.NDArray[np.float32]
 
 UNFINISHED = 0.99
 """Upper end of progress without success: 1.0 says that the task succeeded, and nothing else."""
@@ -19,7 +20,7 @@ MAX_STEPS = 500
 """MetaWorld refuses to step further."""
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What one step led to."""
 
     raw: RawObservation
@@ -53,12 +54,12 @@ class World:
         raw, _ = self.sim.reset()
         return raw
 
-    def step(self, action: npt.NDArray[np.floating[Any]]) -> Outcome:
+    def step(self, action: npt.NDArray[np.floating[Any]]) -> StepOutcome:
         """One control step; actions are clipped to MetaWorld's range of [-1, 1]."""
         raw, reward, _, _, info = self.sim.step(np.clip(action, -1.0, 1.0, dtype=np.float64))
         success = bool(info["success"])
         self._advance(float(info["obj_to_target"]), float(reward), success=success)
-        return Outcome(raw, float(reward), success, self.progress)
+        return StepOutcome(raw, float(reward), success, self.progress)
 
     def _advance(self, distance: float, reward: float, *, success: bool) -> None:
         if self._initial_distance is None:
@@ -95,3 +96,41 @@ def _make(metaworld_id: str) -> Any:
         sim.seeded_rand_vec = True
         sim.reset()
     return sim
+
+
+RETREAT_STEPS = 15
+
+_UP_AND_OPEN = np.array([0.0, 0.0, 1.0, -1.0], np.float32)
+
+
+class Expert:
+    """Looks at the raw observation and says what to do next; it recovers from most states."""
+
+    def __init__(self, task: str) -> None:
+        # The scripts ask for up to 12 times the robot's range and warn about it at every step.
+        warnings.filterwarnings("ignore", message="Constant\\(s\\) may be too high")
+        from metaworld.policies import ENV_POLICY_MAP
+
+        self._policy = ENV_POLICY_MAP[TASKS[task].metaworld_id]()
+
+    def act(self, raw: RawObservation) -> Action:
+        """The expert's action, clipped to the range that the robot executes."""
+        return np.clip(self._policy.get_action(raw), -1.0, 1.0).astype(np.float32)
+
+
+class RecoveringExpert:
+    """An expert that is called in when something has already gone wrong.
+
+    The scripts assume that they opened the gripper themselves and hover for ever above an object
+    with a closed one. So it first rises and opens the gripper, then follows the script.
+    """
+
+    def __init__(self, task: str) -> None:
+        self._expert = Expert(task)
+        self._retreat_left = RETREAT_STEPS
+
+    def act(self, raw: RawObservation) -> Action:
+        if self._retreat_left:
+            self._retreat_left -= 1
+            return _UP_AND_OPEN
+        return self._expert.act(raw)

@@ -11,7 +11,7 @@ from lefleet.records import (
     EvaluateRequest,
     SeedBlock,
 )
-from lefleet.rollouts import Act, Batch, Simulators, Slot, default_workers
+from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.evaluate import EPISODES, episode_of
 from lefleet.stages.folder import StageFolder
@@ -107,7 +107,7 @@ def capped(request: CompareRequest, tasks: int) -> int:
 
 def _batches(
     request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], evidence: Evidence
-) -> Iterator[Batch]:
+) -> Iterator[EpisodeBatch]:
     """Asked for the next batch whenever a worker is free, until the gate is decided.
 
     Rows are laid out over all pairs and thinned out afterwards, as in an evaluation.
@@ -117,12 +117,12 @@ def _batches(
             if evidence.judge.decided:
                 return
             slots = tuple(
-                Slot(row=row, task=trial.task, seed=trial.seed)
+                PlannedEpisode(row=row, task=trial.task, seed=trial.seed)
                 for row, trial in enumerate(trials)
                 if not evidence.has(role, trial)
             )
             if slots:
-                yield Batch(
+                yield EpisodeBatch(
                     size=request.batch_size,
                     slots=slots,
                     behaviour=Act(),

@@ -10,7 +10,7 @@ from lefleet.records import (
     PolicyResult,
     Rate,
 )
-from lefleet.rollouts import Act, Finished, Simulators, Slot, default_workers
+from lefleet.rollouts import Act, Finished, PlannedEpisode, Simulators, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.inputs import require_simulable
@@ -63,10 +63,12 @@ def _run_missing(
     successes = sum(line.success for line in journal.lines)
     workers = min(request.workers or default_workers(), -(-total // request.batch_size))
 
-    def slot(row: int, key: Key) -> Slot:
+    def slot(row: int, key: Key) -> PlannedEpisode:
         filmed = key.seed - request.seed < request.videos_per_task
         video = stage.path / "videos" / f"{key.task}_{key.seed}.mp4"
-        return Slot(row=row, task=key.task, seed=key.seed, video=str(video) if filmed else "")
+        return PlannedEpisode(
+            row=row, task=key.task, seed=key.seed, video=str(video) if filmed else ""
+        )
 
     batches = plan_batches(
         interleave(checkpoint, tasks, seeds),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.records import Corrections, ImproveRequest, Tally
-from lefleet.rollouts import Behaviour, Finished, Simulators, Slot
+from lefleet.rollouts import Behaviour, Finished, PlannedEpisode, Simulators
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.journal import Journal
@@ -85,9 +85,9 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
     frames.mkdir(exist_ok=True)
     total = wanted.goal * len(wanted.tasks)
 
-    def slot(row: int, key: Key) -> Slot:
+    def slot(row: int, key: Key) -> PlannedEpisode:
         path = frames / f"{key.task}_{key.seed}.npz"
-        return Slot(row=row, task=key.task, seed=key.seed, frames=str(path))
+        return PlannedEpisode(row=row, task=key.task, seed=key.seed, frames=str(path))
 
     with (
         Journal(stage.path / "attempts.jsonl", Finished) as journal,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import batched
 from typing import NamedTuple
 
-from lefleet.rollouts import Batch, Behaviour, Slot
+from lefleet.rollouts import Behaviour, EpisodeBatch, PlannedEpisode
 
 
 class Key(NamedTuple):
@@ -26,10 +26,10 @@ def plan_batches(
     *,
     size: int,
     behaviour: Behaviour,
-    make_slot: Callable[[int, Key], Slot],
+    make_slot: Callable[[int, Key], PlannedEpisode],
     episode_length: int = 0,
     keep_failures: bool = False,
-) -> Iterator[Batch]:
+) -> Iterator[EpisodeBatch]:
     """Batches of at most `size` episodes of one checkpoint, without those that are `done`.
 
     Batches and rows are laid out over all episodes first and thinned out afterwards, so a resumed
@@ -38,7 +38,7 @@ def plan_batches(
     for group in batched(episodes, size):
         slots = tuple(make_slot(row, key) for row, key in enumerate(group) if key not in done)
         if slots:
-            yield Batch(
+            yield EpisodeBatch(
                 size=size,
                 slots=slots,
                 behaviour=behaviour,

@@ -1,4 +1,6 @@
-from lefleet.sim.graphics import best_library
+"""Which OpenGL library is chosen."""
+
+from lefleet.sim.render import best_library
 
 
 def test_egl_is_preferred_then_osmesa_then_none():

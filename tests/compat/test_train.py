@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from lefleet import TrainRequest, run_stage
 from lefleet.compat import train as entry
-from lefleet.compat.memory import MemoryDataset, in_memory, is_suitable
+from lefleet.compat.train import MemoryDataset, in_memory, is_suitable
 
 WINDOWS = {
     "action": [step / 80 for step in range(-2, 10)],

@@ -1,10 +1,10 @@
-"""The engine with real worlds; policies here are small functions, LeRobot's come in other tests."""
+"""The engine that steps batches of episodes."""
 
 import numpy as np
 import pytest
 
-from lefleet.rollouts import Act, Batch, Demonstrate, Relabel, Slot, TakeOver
-from lefleet.rollouts.engine import Engine
+from lefleet.rollouts import Act, Demonstrate, EpisodeBatch, PlannedEpisode, Relabel, TakeOver
+from lefleet.rollouts.worker import Engine
 from lefleet.sim.encode import ACTION_NAMES
 
 
@@ -22,13 +22,13 @@ class Still:
         return np.zeros((len(observations), len(ACTION_NAMES)), np.float32)
 
 
-def run(batch: Batch, policy: object = None) -> list:
+def run(batch: EpisodeBatch, policy: object = None) -> list:
     return list(Engine(lambda checkpoint: policy).run(batch))
 
 
-def batch_of(behaviour, tmp_path, **kwargs) -> Batch:
-    slot = Slot(row=0, task="push", seed=0, frames=str(tmp_path / "frames.npz"))
-    return Batch(size=1, slots=(slot,), behaviour=behaviour, **kwargs)
+def batch_of(behaviour, tmp_path, **kwargs) -> EpisodeBatch:
+    slot = PlannedEpisode(row=0, task="push", seed=0, frames=str(tmp_path / "frames.npz"))
+    return EpisodeBatch(size=1, slots=(slot,), behaviour=behaviour, **kwargs)
 
 
 def frames_of(tmp_path):
@@ -45,8 +45,7 @@ def test_an_expert_s_episode_is_written_with_its_labels(tmp_path):
 
 
 def test_noise_disturbs_what_is_done_but_not_what_is_taught(tmp_path):
-    from lefleet.sim.expert import Expert
-    from lefleet.sim.world import World
+    from lefleet.sim.world import Expert, World
 
     (finished,) = run(batch_of(Demonstrate(noise=0.1), tmp_path))
     labels = frames_of(tmp_path)["action"]
@@ -89,8 +88,11 @@ def test_the_expert_has_as_long_again_after_taking_over(tmp_path):
 
 def test_rows_without_an_episode_are_filled_and_the_batch_keeps_its_size(tmp_path):
     policy = Still()
-    slots = (Slot(row=3, task="door-open", seed=0), Slot(row=1, task="push", seed=1))
-    batch = Batch(size=5, slots=slots, behaviour=Act(), episode_length=2, seed=9)
+    slots = (
+        PlannedEpisode(row=3, task="door-open", seed=0),
+        PlannedEpisode(row=1, task="push", seed=1),
+    )
+    batch = EpisodeBatch(size=5, slots=slots, behaviour=Act(), episode_length=2, seed=9)
     finished = run(batch, policy)
     assert {(one.task, one.seed, one.length) for one in finished} == {
         ("door-open", 0, 2),
@@ -106,11 +108,13 @@ def test_rows_without_an_episode_are_filled_and_the_batch_keeps_its_size(tmp_pat
 
 
 def test_filming_does_not_change_an_episode(tmp_path):
-    slot = Slot(row=0, task="push", seed=0, video=str(tmp_path / "a.mp4"))
-    filmed = run(Batch(size=1, slots=(slot,), behaviour=Demonstrate()))[0]
-    plain = run(Batch(size=1, slots=(Slot(row=0, task="push", seed=0),), behaviour=Demonstrate()))[
-        0
-    ]
+    slot = PlannedEpisode(row=0, task="push", seed=0, video=str(tmp_path / "a.mp4"))
+    filmed = run(EpisodeBatch(size=1, slots=(slot,), behaviour=Demonstrate()))[0]
+    plain = run(
+        EpisodeBatch(
+            size=1, slots=(PlannedEpisode(row=0, task="push", seed=0),), behaviour=Demonstrate()
+        )
+    )[0]
     assert (filmed.success, filmed.length, filmed.progress) == (
         plain.success,
         plain.length,

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from lefleet.process import Pool
-from lefleet.rollouts.messages import Batch, Finished
+from lefleet.rollouts.messages import EpisodeBatch, Finished
 
 
 class Simulators:
@@ -29,7 +29,7 @@ class Simulators:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    def run(self, batches: Iterable[Batch]) -> Iterator[Finished]:
+    def run(self, batches: Iterable[EpisodeBatch]) -> Iterator[Finished]:
         """Every episode of every batch, in the order in which they end."""
         for line in self._pool.run(msgspec.json.encode(batch) for batch in batches):
             yield msgspec.json.decode(line, type=Finished)

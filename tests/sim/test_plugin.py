@@ -1,3 +1,5 @@
+"""The environment that LeRobot's own programs step."""
+
 import os
 import subprocess
 import sys
@@ -6,8 +8,7 @@ import numpy as np
 import pytest
 
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, STATE_NAMES
-from lefleet.sim.env import MetaWorldEnv
-from lefleet.sim.plugin import LeFleetMetaWorld
+from lefleet.sim.plugin import LeFleetMetaWorld, MetaWorldEnv
 from lefleet.sim.world import World
 
 
@@ -44,7 +45,7 @@ def test_frames_are_rgb_and_show_something():
 
 def test_without_graphics_the_message_says_what_to_install():
     program = (
-        "from lefleet.sim.env import MetaWorldEnv\n"
+        "from lefleet.sim.plugin import MetaWorldEnv\n"
         "from lefleet.sim.render import graphics_problem\n"
         "env = MetaWorldEnv('push'); env.reset(seed=0); print(env.render().max())\n"
         "print(graphics_problem() is not None)"
