@@ -90,7 +90,7 @@ def _simulate(job: Job, films: int) -> float:
     videos = _fresh(job.workshop.folder / "videos")
 
     def batches(first_seed: int, films: int) -> Iterator[EpisodeBatch]:
-        def slot(row: int, key: Key) -> PlannedEpisode:
+        def planned(row: int, key: Key) -> PlannedEpisode:
             video = str(videos / f"{key.task}_{key.seed}.mp4")
             filmed = key.seed - first_seed < films
             return PlannedEpisode(
@@ -99,7 +99,7 @@ def _simulate(job: Job, films: int) -> float:
 
         seeds = range(first_seed, first_seed + job.episodes)
         keys = interleave(job.checkpoint, EASY3, seeds)
-        return plan_batches(keys, (), size=BATCH, behaviour=Act(), make_slot=slot)
+        return plan_batches(keys, (), size=BATCH, behaviour=Act(), plan_episode=planned)
 
     log = job.workshop.folder / "simulators.log"
     with Simulators(workers=default_workers(), device="cpu", log=log) as simulators:

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from lefleet.records import (
+    AttemptCounts,
+    CheckpointContract,
     CheckpointRecord,
     ComparisonRecord,
-    Contract,
     DatasetRecord,
     EpisodeRecord,
     EvaluationRecord,
@@ -15,7 +16,6 @@ from lefleet.records import (
     MixRecord,
     PolicyResult,
     Rate,
-    Tally,
     TaskPairs,
 )
 from lefleet.rollouts import Finished
@@ -36,15 +36,18 @@ def dataset_record(**changes) -> DatasetRecord:
         "frames": 30,
         "tasks": {PUSH: 2, DOOR: 1},
         "source": "expert",
-        "tallies": {"push": Tally(kept=2, attempted=3), "door-open": Tally(kept=1, attempted=1)},
+        "tallies": {
+            "push": AttemptCounts(kept=2, attempted=3),
+            "door-open": AttemptCounts(kept=1, attempted=1),
+        },
         "parents": ("e" * 64,),
         "total_episodes": 3,
     }
     return DatasetRecord(**values | changes)
 
 
-def contract() -> Contract:
-    return Contract(
+def contract() -> CheckpointContract:
+    return CheckpointContract(
         action_names=("dx", "dy"),
         vectors={"observation.state": ("x", "y")},
         cameras={"observation.images.top": (3, 64, 64)},
@@ -165,7 +168,7 @@ def mix_record(**changes) -> MixRecord:
         "dataset": dataset_record(source="mix"),
         "method": "correct",
         "checkpoint_digest": "c" * 64,
-        "tallies": {"push": Tally(kept=2, attempted=5)},
+        "tallies": {"push": AttemptCounts(kept=2, attempted=5)},
         "added": {"push": 1},
         "self_generated": 1,
         "note": "mixing_ratio 0.5 left out 1 of 2.",

@@ -48,23 +48,25 @@ STARTERS = {
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
 }
 PUBLIC = {
-    lefleet: """BadInput CheckpointRecord CompareRequest ComparisonRecord Contract Corrections
-        DatasetRecord EpisodeRecord EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos
-        ImproveRequest LeFleetError MixRecord StageFailed TrainRequest run_stage""",
-    lefleet.records: """AddedData Budgets CheckpointRecord CollectRequest CompareOptions
-        CompareRequest ComparisonRecord Contract Corrections DatasetRecord DatasetSource
-        DecidePlan Decision EpisodeRecord EvaluatePlan EvaluateRequest EvaluationRecord
-        ExistingDataset ExpertDemos ExpertGrowth GateLook GatePlan GateResult ImprovePlan
-        ImproveRequest LossPoint MixRecord PolicyResult Rate Record Request RunConfig Rung
-        SeedBlock Tally TaskPairs TrainRequest decode encode validated""",
+    lefleet: """BadInput CheckpointContract CheckpointRecord CompareRequest
+        ComparisonRecord Corrections DatasetRecord EpisodeRecord EvaluateRequest
+        EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError MixRecord
+        StageFailed TrainRequest run_stage""",
+    lefleet.records: """AddedData AttemptCounts Budgets CheckpointContract CheckpointRecord
+        CollectRequest CompareOptions CompareRequest ComparisonRecord Corrections
+        DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan
+        EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateLook
+        GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord PolicyResult Rate
+        Record Request RunConfig Rung SeedBlock TaskPairs TrainRequest decode encode
+        validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials progress_of success_of""",
     lefleet.process: "Pool child_environment is_held launch processes_marked stop",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride Frame ModelSettings Pipeline PolicyRequest
         Prepared RtcSettings ServedPolicy load_policy""",
-    lefleet.rollouts: """Act EpisodeBatch Behaviour Demonstrate Finished Relabel Simulators PlannedEpisode TakeOver
-        default_workers""",
+    lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
+        Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub"""

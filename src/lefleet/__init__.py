@@ -10,10 +10,10 @@ Importing it is cheap: torch, LeRobot and MuJoCo load only when a stage runs.
 
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.records import (
+    CheckpointContract,
     CheckpointRecord,
     CompareRequest,
     ComparisonRecord,
-    Contract,
     Corrections,
     DatasetRecord,
     EpisodeRecord,
@@ -31,10 +31,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BadInput",
+    "CheckpointContract",
     "CheckpointRecord",
     "CompareRequest",
     "ComparisonRecord",
-    "Contract",
     "Corrections",
     "DatasetRecord",
     "EpisodeRecord",

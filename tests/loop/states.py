@@ -6,6 +6,7 @@ from dataclasses import replace
 from lefleet.loop.next_step import Decide, EndRun, RunStage, Step, next_step
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import (
+    AttemptCounts,
     Decision,
     GateResult,
     PolicyResult,
@@ -13,7 +14,6 @@ from lefleet.records import (
     Record,
     RunConfig,
     Rung,
-    Tally,
 )
 from tests.samples import (
     checkpoint_record,
@@ -51,11 +51,11 @@ def result(successes: int, cycle: int = 0, episodes: int = 4) -> PolicyResult:
 def record(cycle: int, stage: str, successes: int = 2) -> Record:
     match stage:
         case "collect":
-            return dataset_record(tallies={"push": Tally(kept=2, attempted=3)})
+            return dataset_record(tallies={"push": AttemptCounts(kept=2, attempted=3)})
         case "train":
             return checkpoint_record(digest=digest(cycle), path=f"/{digest(cycle)}")
         case "improve":
-            return mix_record(tallies={"push": Tally(kept=1, attempted=5)})
+            return mix_record(tallies={"push": AttemptCounts(kept=1, attempted=5)})
         case "evaluate":
             return evaluation_record(result=result(successes, cycle))
         case _:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lefleet.loop.decide import Evidence, History, decide
+from lefleet.loop.decide import CandidateEvidence, History, decide
 from lefleet.records import DecidePlan
 from tests.loop.states import decision, gate
 
@@ -10,9 +10,11 @@ PLAN = DecidePlan(baseline_floor=0.1, escalate_floor=0.5, escalate_after=3)
 NONE, SAME = "", "inconclusive"
 
 
-def evidence(verdict: str = NONE, rate: float = 0.5, rung: int = 0, ended: str = "") -> Evidence:
+def evidence(
+    verdict: str = NONE, rate: float = 0.5, rung: int = 0, ended: str = ""
+) -> CandidateEvidence:
     found = gate(verdict, ended, worse_tasks=("push",)) if verdict else None
-    return Evidence(9, rung, "new", rate, found, diagnosis=("data: 0 episodes",))
+    return CandidateEvidence(9, rung, "new", rate, found, diagnosis=("data: 0 episodes",))
 
 
 def history(*decisions, blessed: str = "old", rate: float = 0.8, rungs: int = 2) -> History:

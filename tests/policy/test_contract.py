@@ -12,7 +12,7 @@ from lefleet.errors import BadInput
 from lefleet.policy import ContractOverride
 from lefleet.policy.contract import FoundContract, find_contract
 from lefleet.policy.features import features_of, height_width_channels
-from lefleet.records import Contract, encode
+from lefleet.records import CheckpointContract, encode
 from lefleet_client import wire
 
 STATE, ENVIRONMENT = "observation.state", "observation.environment_state"
@@ -50,7 +50,7 @@ def beside_weights(folder: Path, **changes) -> Path:
         "tasks": (),
         "dataset_digest": "",
     }
-    (folder / "lefleet.json").write_bytes(encode(Contract(**values | changes)))
+    (folder / "lefleet.json").write_bytes(encode(CheckpointContract(**values | changes)))
     return folder
 
 

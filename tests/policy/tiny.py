@@ -14,7 +14,7 @@ from lerobot.processor import (
     RelativeActionsProcessorStep,
 )
 
-from lefleet.records import Contract, encode
+from lefleet.records import CheckpointContract, encode
 from lefleet.stages.contract import CONTRACT_FILE
 from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
@@ -212,7 +212,7 @@ def write_contract(folder: Path, config, **changes) -> None:
         "tasks": ("reach",),
         "dataset_digest": "d" * 64,
     }
-    (folder / CONTRACT_FILE).write_bytes(encode(Contract(**values | changes)))
+    (folder / CONTRACT_FILE).write_bytes(encode(CheckpointContract(**values | changes)))
 
 
 def statistics(config) -> dict[str, dict[str, torch.Tensor]]:

@@ -27,8 +27,8 @@ def run(batch: EpisodeBatch, policy: object = None) -> list:
 
 
 def batch_of(behaviour, tmp_path, **kwargs) -> EpisodeBatch:
-    slot = PlannedEpisode(row=0, task="push", seed=0, frames=str(tmp_path / "frames.npz"))
-    return EpisodeBatch(size=1, slots=(slot,), behaviour=behaviour, **kwargs)
+    planned = PlannedEpisode(row=0, task="push", seed=0, frames=str(tmp_path / "frames.npz"))
+    return EpisodeBatch(size=1, episodes=(planned,), behaviour=behaviour, **kwargs)
 
 
 def frames_of(tmp_path):
@@ -88,11 +88,11 @@ def test_the_expert_has_as_long_again_after_taking_over(tmp_path):
 
 def test_rows_without_an_episode_are_filled_and_the_batch_keeps_its_size(tmp_path):
     policy = Still()
-    slots = (
+    episodes = (
         PlannedEpisode(row=3, task="door-open", seed=0),
         PlannedEpisode(row=1, task="push", seed=1),
     )
-    batch = EpisodeBatch(size=5, slots=slots, behaviour=Act(), episode_length=2, seed=9)
+    batch = EpisodeBatch(size=5, episodes=episodes, behaviour=Act(), episode_length=2, seed=9)
     finished = run(batch, policy)
     assert {(one.task, one.seed, one.length) for one in finished} == {
         ("door-open", 0, 2),
@@ -108,11 +108,11 @@ def test_rows_without_an_episode_are_filled_and_the_batch_keeps_its_size(tmp_pat
 
 
 def test_filming_does_not_change_an_episode(tmp_path):
-    slot = PlannedEpisode(row=0, task="push", seed=0, video=str(tmp_path / "a.mp4"))
-    filmed = run(EpisodeBatch(size=1, slots=(slot,), behaviour=Demonstrate()))[0]
+    planned = PlannedEpisode(row=0, task="push", seed=0, video=str(tmp_path / "a.mp4"))
+    filmed = run(EpisodeBatch(size=1, episodes=(planned,), behaviour=Demonstrate()))[0]
     plain = run(
         EpisodeBatch(
-            size=1, slots=(PlannedEpisode(row=0, task="push", seed=0),), behaviour=Demonstrate()
+            size=1, episodes=(PlannedEpisode(row=0, task="push", seed=0),), behaviour=Demonstrate()
         )
     )[0]
     assert (filmed.success, filmed.length, filmed.progress) == (

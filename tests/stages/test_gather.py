@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.records import Tally
+from lefleet.records import AttemptCounts
 from lefleet.rollouts import Demonstrate
-from lefleet.stages.gather import Gathered, Wanted, _rounds, _take
+from lefleet.stages.gather import Gathered, GatherPlan, _rounds, _take
 from tests.samples import finished
 
 
-def wanted(**changes) -> Wanted:
+def wanted(**changes) -> GatherPlan:
     values = {
         "tasks": ("push",),
         "goal": 2,
@@ -18,7 +18,7 @@ def wanted(**changes) -> Wanted:
         "first_seed": 100,
         "behaviour": Demonstrate(),
     }
-    return Wanted(**values | changes)
+    return GatherPlan(**values | changes)
 
 
 def seeds(lines) -> list[int]:
@@ -61,6 +61,6 @@ def test_interleaved_episodes_alternate_between_tasks_as_long_as_they_last():
         "reach": [finished("reach", 2)],
         "door-open": [],
     }
-    gathered = Gathered(kept, {task: Tally(kept=0, attempted=0) for task in kept})
+    gathered = Gathered(kept, {task: AttemptCounts(kept=0, attempted=0) for task in kept})
     order = [(one.task, one.seed) for one in gathered.interleaved()]
     assert order == [("push", 1), ("reach", 2), ("push", 4), ("push", 6)]

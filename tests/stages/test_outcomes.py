@@ -5,7 +5,7 @@ import pytest
 from lefleet.errors import BadInput
 from lefleet.records import CompareOptions
 from lefleet.stages.outcomes import compare_outcomes, interleaved
-from lefleet.stages.verdict import Outcome
+from lefleet.stages.verdict import PairOutcome
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_a_file_that_lists_one_task_after_the_other_is_not_judged_by_the_first(j
 
 
 def test_interleaving_keeps_shares_and_does_not_look_at_outcomes():
-    blocked = [Outcome("x", n % 2 == 0, False, 0.0, 0.0) for n in range(20)]
-    blocked += [Outcome("y", True, True, 1.0, 1.0) for _ in range(40)]
+    blocked = [PairOutcome("x", n % 2 == 0, False, 0.0, 0.0) for n in range(20)]
+    blocked += [PairOutcome("y", True, True, 1.0, 1.0) for _ in range(40)]
     order = [outcome.task for outcome in interleaved(blocked)]
     flipped = [outcome._replace(candidate=not outcome.candidate) for outcome in blocked]
     assert [outcome.task for outcome in interleaved(flipped)] == order

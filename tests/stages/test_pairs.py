@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lefleet.errors import StageFailed
-from lefleet.stages.pairs import Evidence, Trial, pair_order
+from lefleet.stages.pairs import PairedEpisodes, Trial, pair_order
 from lefleet.stats import GateRule
 from tests.samples import episode
 from tests.stats.outcomes import conclusion
@@ -48,7 +48,7 @@ def test_the_verdict_does_not_depend_on_which_episode_ends_first(chance, outcome
     episodes = [
         one for trial, found in zip(ORDER, outcomes, strict=True) for one in pair(trial, *found)
     ]
-    in_order, shuffled = Evidence(ORDER, RULE), Evidence(ORDER, RULE)
+    in_order, shuffled = PairedEpisodes(ORDER, RULE), PairedEpisodes(ORDER, RULE)
     for one in episodes:
         in_order.add(one)
     for one in chance.sample(episodes, len(episodes)):
@@ -58,7 +58,7 @@ def test_the_verdict_does_not_depend_on_which_episode_ends_first(chance, outcome
 
 
 def test_a_pair_counts_when_all_before_it_are_complete():
-    evidence = Evidence(ORDER, RULE)
+    evidence = PairedEpisodes(ORDER, RULE)
     for one in pair(ORDER[1], True, False):
         evidence.add(one)
     assert evidence.judge.outcomes == []
@@ -69,7 +69,7 @@ def test_a_pair_counts_when_all_before_it_are_complete():
 
 
 def test_nothing_counts_after_the_decision():
-    evidence = Evidence(ORDER, RULE)
+    evidence = PairedEpisodes(ORDER, RULE)
     for trial in ORDER:
         for one in pair(trial, True, False):
             evidence.add(one)
@@ -78,14 +78,14 @@ def test_nothing_counts_after_the_decision():
 
 
 def test_seeds_that_begin_the_same_are_refused():
-    evidence = Evidence(ORDER, RULE)
+    evidence = PairedEpisodes(ORDER, RULE)
     evidence.add(episode("push", 1, start="here"))
     with pytest.raises(StageFailed, match="seeds 1 and 2"):
         evidence.add(episode("push", 2, start="here"))
 
 
 def test_a_pair_that_begins_differently_is_refused():
-    evidence = Evidence(ORDER, RULE)
+    evidence = PairedEpisodes(ORDER, RULE)
     evidence.add(episode("push", 0, start="here"))
     with pytest.raises(StageFailed, match="began differently"):
         evidence.add(episode("push", 0, start="there", policy="baseline"))

@@ -7,21 +7,23 @@ from lefleet.rollouts import Act, PlannedEpisode, TakeOver
 from lefleet.stages.plan import Key, interleave, plan_batches
 
 
-def slot(row: int, key: Key) -> PlannedEpisode:
+def planned(row: int, key: Key) -> PlannedEpisode:
     return PlannedEpisode(row=row, task=key.task, seed=key.seed)
 
 
 def plan(episodes, done=(), size=2, behaviour=None, **options):
     behaviour = behaviour or Act()
     return list(
-        plan_batches(episodes, done, size=size, behaviour=behaviour, make_slot=slot, **options)
+        plan_batches(
+            episodes, done, size=size, behaviour=behaviour, plan_episode=planned, **options
+        )
     )
 
 
 def placed(batches) -> dict[tuple[str, int], tuple[int, int]]:
     """Episode to the seed of its batch and its row."""
     return {
-        (slot.task, slot.seed): (batch.seed, slot.row) for batch in batches for slot in batch.slots
+        (one.task, one.seed): (batch.seed, one.row) for batch in batches for one in batch.episodes
     }
 
 
@@ -36,7 +38,7 @@ def test_every_seed_visits_all_tasks_before_the_next_seed():
 
 def test_batches_have_the_size_asked_for_and_the_last_one_what_is_left():
     batches = plan(interleave("c", ["push"], range(5)), size=2)
-    assert [[(s.row, s.seed) for s in batch.slots] for batch in batches] == [
+    assert [[(s.row, s.seed) for s in batch.episodes] for batch in batches] == [
         [(0, 0), (1, 1)],
         [(0, 2), (1, 3)],
         [(0, 4)],

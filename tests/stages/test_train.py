@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lefleet.errors import BadInput, StageFailed
-from lefleet.records import Contract, ExpertDemos, TrainRequest, decode
+from lefleet.records import CheckpointContract, ExpertDemos, TrainRequest, decode
 from lefleet.stages import run_stage
 from lefleet.stages import train as train_module
 from lefleet.stages.train import last_checkpoint
-from lefleet.stages.train_command import Command
+from lefleet.stages.train_command import Invocation
 from tests.samples import dataset_record, finished_stage
 
 PROGRAM = """
@@ -49,14 +49,14 @@ def lerobot(tmp_path, monkeypatch) -> dict[str, str]:
     script.write_text(PROGRAM)
     knobs = {"die": "never", "losses": "{}"}
 
-    def command(output: Path, start: int, steps: int) -> Command:
+    def command(output: Path, start: int, steps: int) -> Invocation:
         argv = (sys.executable, str(script), str(output), str(start), str(steps), knobs["die"])
-        return Command(argv, {"LOSSES": knobs["losses"]})
+        return Invocation(argv, {"LOSSES": knobs["losses"]})
 
-    def start_command(request, dataset, output, **how) -> Command:
+    def start_command(request, dataset, output, **how) -> Invocation:
         return command(output, 0, request.steps)
 
-    def resume_command(request, checkpoint, **how) -> Command:
+    def resume_command(request, checkpoint, **how) -> Invocation:
         return command(checkpoint.parents[1], int(checkpoint.name), request.steps)
 
     monkeypatch.setattr(train_module, "start_command", start_command)
@@ -96,7 +96,7 @@ def test_progress_counts_steps_and_tells_the_loss_and_the_time_left(lerobot, req
 def test_the_contract_lies_beside_the_weights(lerobot, request_, tmp_path):
     record = run_stage(request_, tmp_path / "train")
     beside = (Path(record.path) / "lefleet.json").read_bytes()
-    assert decode(beside, Contract, "lefleet.json") == record.contract
+    assert decode(beside, CheckpointContract, "lefleet.json") == record.contract
     assert record.contract.action_names == ("x", "y")
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lefleet.stages.verdict import Judge, Outcome, Subject, comparison
+from lefleet.stages.verdict import ComparisonSource, Judge, PairOutcome, comparison
 from lefleet.stats import GateRule
 
-SUBJECT = Subject("a", "b", "", "", 0, 2, "episodes.jsonl", "")
+SOURCE = ComparisonSource("a", "b", "", "", 0, 2, "episodes.jsonl", "")
 
 
 def judged(outcomes, scope="pooled", **rule):
@@ -13,8 +13,8 @@ def judged(outcomes, scope="pooled", **rule):
     judge = Judge(GateRule(max_pairs=len(outcomes), min_effect=0.2, **rule), tasks, scope)
     for task, ours, theirs in outcomes:
         if not judge.decided:
-            judge.observe(Outcome(task, ours, theirs, float(ours), float(theirs)))
-    return comparison(judge, SUBJECT)
+            judge.observe(PairOutcome(task, ours, theirs, float(ours), float(theirs)))
+    return comparison(judge, SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_better_takes_all_pairs_where_no_task_may_become_worse():
 def test_an_effect_that_nobody_can_show_is_no_reason_to_lose_a_verdict():
     judge = Judge(GateRule(max_pairs=5, min_effect=1e-6), {"push": 5})
     for _ in range(5):
-        judge.observe(Outcome("push", True, False, 1.0, 0.0))
-    assert comparison(judge, SUBJECT).gate.fixed_pairs is None
+        judge.observe(PairOutcome("push", True, False, 1.0, 0.0))
+    assert comparison(judge, SOURCE).gate.fixed_pairs is None
 
 
 def test_every_task_has_its_rates():

@@ -1,4 +1,4 @@
-"""Evidence and history to a decision: pure functions."""
+"""CandidateEvidence and history to a decision: pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from lefleet.records import DecidePlan, Decision, GateResult
 UNDECIDED = ("futile", "exhausted")
 
 
-class Evidence(NamedTuple):
+class CandidateEvidence(NamedTuple):
     """What is known about a cycle's candidate."""
 
     cycle: int
@@ -35,7 +35,7 @@ class History(NamedTuple):
     """Length of the policy ladder."""
 
 
-def decide(evidence: Evidence, history: History, plan: DecidePlan) -> Decision:
+def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> Decision:
     """One row of the decision table."""
 
     def outcome(decision: str, why: str, blessed: str = history.blessed) -> Decision:
@@ -92,7 +92,7 @@ def _how_far(gate: GateResult) -> str:
     )
 
 
-def _inconclusive_in_a_row(evidence: Evidence, history: History) -> int:
+def _inconclusive_in_a_row(evidence: CandidateEvidence, history: History) -> int:
     """This gate and those directly before it on the same rung that futility or max_pairs ended."""
     count = 1
     for decision in reversed(history.decisions):

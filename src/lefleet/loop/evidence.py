@@ -1,6 +1,6 @@
 """What is known about a candidate, put before `decide`."""
 
-from lefleet.loop.decide import Evidence, History, decide
+from lefleet.loop.decide import CandidateEvidence, History, decide
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import Decision, EvaluationRecord
 
@@ -10,7 +10,7 @@ def make_decision(state: RunState, cycle: int) -> Decision:
     current = state.cycles[cycle]
     evaluation = _required(current.evaluation())
     gate = current.gate()
-    evidence = Evidence(
+    evidence = CandidateEvidence(
         cycle=cycle,
         rung=state.rung(),
         candidate=evaluation.result.digest,

@@ -8,9 +8,9 @@ from pathlib import Path
 from lefleet.loop.requests import demonstrations, make_request, stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import (
+    CheckpointContract,
     CheckpointRecord,
     CompareRequest,
-    Contract,
     DatasetRecord,
     Decision,
     EvaluateRequest,
@@ -68,7 +68,7 @@ def _blessed_cycle(config: RunConfig, run_folder: Path, cycle: int) -> CycleStat
         steps=rung.steps,
         final_loss=None,
         curve=(),
-        contract=Contract(
+        contract=CheckpointContract(
             action_names=(),
             vectors={},
             cameras={},

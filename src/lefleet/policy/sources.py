@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lefleet.policy.settings import ContractOverride
-from lefleet.records import Contract, decode
+from lefleet.records import CheckpointContract, decode
 from lefleet.records.checkpoint import are_numbers
 from lefleet.stages.contract import CONTRACT_FILE, column_names
 
@@ -43,7 +43,7 @@ def _beside_weights(folder: Path, rename_map: dict[str, str]) -> Known | None:
     file = folder / CONTRACT_FILE
     if not file.is_file():
         return None
-    written: Contract = decode(file.read_bytes(), Contract, str(file))
+    written: CheckpointContract = decode(file.read_bytes(), CheckpointContract, str(file))
     vectors = {key: _unless_numbers(names) for key, names in written.vectors.items()}
     return Known(
         CONTRACT_FILE,

@@ -14,9 +14,10 @@ Everything here is a frozen msgspec struct, kept as JSON beside the stage's arti
 """
 
 from lefleet.records.border import decode, encode, validated
-from lefleet.records.checkpoint import CheckpointRecord, Contract, LossPoint, TrainRequest
+from lefleet.records.checkpoint import CheckpointContract, CheckpointRecord, LossPoint, TrainRequest
 from lefleet.records.data import (
     AddedData,
+    AttemptCounts,
     CollectRequest,
     Corrections,
     DatasetRecord,
@@ -24,7 +25,6 @@ from lefleet.records.data import (
     ExpertDemos,
     ImproveRequest,
     MixRecord,
-    Tally,
 )
 from lefleet.records.evaluate import (
     CompareOptions,
@@ -58,13 +58,14 @@ Record = DatasetRecord | CheckpointRecord | EvaluationRecord | ComparisonRecord 
 
 __all__ = [
     "AddedData",
+    "AttemptCounts",
     "Budgets",
+    "CheckpointContract",
     "CheckpointRecord",
     "CollectRequest",
     "CompareOptions",
     "CompareRequest",
     "ComparisonRecord",
-    "Contract",
     "Corrections",
     "DatasetRecord",
     "DatasetSource",
@@ -91,7 +92,6 @@ __all__ = [
     "RunConfig",
     "Rung",
     "SeedBlock",
-    "Tally",
     "TaskPairs",
     "TrainRequest",
     "decode",

@@ -42,7 +42,7 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     """Further flags for lerobot-train, as they are. On the command line: after a lone --."""
 
 
-class Contract(Strict, frozen=True, kw_only=True):
+class CheckpointContract(Strict, frozen=True, kw_only=True):
     """What the columns mean: `lefleet.json` beside the weights. Column order maps to motors."""
 
     action_names: tuple[str, ...]
@@ -92,7 +92,7 @@ class CheckpointRecord(
     final_loss: float | None
     """None where the training log is lost."""
     curve: tuple[LossPoint, ...]
-    contract: Contract
+    contract: CheckpointContract
     init_digest: str = ""
     """Checkpoint that the training started from, empty for a fresh one."""
     resumed_at: tuple[int, ...] = ()

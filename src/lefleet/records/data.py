@@ -70,7 +70,7 @@ class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corr
 CollectRequest = ExpertDemos | ExistingDataset | Corrections
 
 
-class Tally(Strict, frozen=True, kw_only=True):
+class AttemptCounts(Strict, frozen=True, kw_only=True):
     """Episodes kept of those attempted."""
 
     kept: int
@@ -101,7 +101,7 @@ class DatasetRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="da
     """Episodes by task text."""
     source: str
     """expert, dataset, corrections, harvest, correct or mix."""
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, AttemptCounts] = {}
     """Kept and attempted by task, where episodes were attempted."""
     parents: tuple[str, ...] = ()
     """Digests of the checkpoint or the datasets that this one came from."""
@@ -147,7 +147,7 @@ class MixRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="mix_re
     dataset: DatasetRecord
     method: str
     checkpoint_digest: str
-    tallies: dict[str, Tally]
+    tallies: dict[str, AttemptCounts]
     """Kept and attempted by task, before the cap."""
     added: dict[str, int]
     """Episodes that went into the mix, by task."""

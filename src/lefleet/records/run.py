@@ -135,14 +135,14 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     """A stage that shows no sign of life for so long is started again."""
 
 
-Outcome = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]
+DecisionName = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]
 
 
 class Decision(Strict, frozen=True, kw_only=True):
     """One cycle's decision."""
 
     cycle: int
-    decision: Outcome
+    decision: DecisionName
     why: str
     rung: int
     """Rung of the policy ladder that the candidate was trained on."""

@@ -145,30 +145,30 @@ class Film:
 class Episode:
     """Starts at construction; `step` until `ended`, then `finish` once."""
 
-    def __init__(self, slot: PlannedEpisode, world: World, batch: EpisodeBatch) -> None:
-        self.slot = slot
+    def __init__(self, planned: PlannedEpisode, world: World, batch: EpisodeBatch) -> None:
+        self.planned = planned
         self.world = world
         self.ended = False
         self._batch = batch
-        self._limit = episode_limit(batch, slot.task)
-        self._actor = make_actor(batch.behaviour, slot.task, slot.seed)
-        self._raw = world.reset(slot.seed)
+        self._limit = episode_limit(batch, planned.task)
+        self._actor = make_actor(batch.behaviour, planned.task, planned.seed)
+        self._raw = world.reset(planned.seed)
         self._start = hashlib.sha256(self._raw.tobytes()).hexdigest()[:16]
-        self.observation = encode(self._raw, slot.task)
+        self.observation = encode(self._raw, planned.task)
         self._success = False
         self._steps = 0
         self._taught: list[tuple[EncodedObservation, Action]] = []
-        self._film = Film(world.sim) if slot.video else None
+        self._film = Film(world.sim) if planned.video else None
 
     def step(self, proposed: Action) -> None:
         """One control step with the policy's `proposed` action, zeros where no policy acts."""
         move = self._actor.move(self._raw, proposed, self.world.progress)
-        if move.label is not None and self.slot.frames:
+        if move.label is not None and self.planned.frames:
             self._taught.append((self.observation, move.label))
         outcome = self.world.step(move.execute)
         self._steps += 1
         self._raw = outcome.raw
-        self.observation = encode(outcome.raw, self.slot.task)
+        self.observation = encode(outcome.raw, self.planned.task)
         self._success = outcome.success
         self.ended = outcome.success or self._steps >= self._limit
         if self._film is not None:
@@ -178,19 +178,19 @@ class Episode:
         """Write what is to be kept and report."""
         kept = bool(self._taught) and (self._success or self._batch.keep_failures)
         if kept:
-            _write_frames(Path(self.slot.frames), self._taught)
-        problem = self._film.write(Path(self.slot.video)) if self._film is not None else ""
+            _write_frames(Path(self.planned.frames), self._taught)
+        problem = self._film.write(Path(self.planned.video)) if self._film is not None else ""
         return Finished(
-            task=self.slot.task,
-            seed=self.slot.seed,
+            task=self.planned.task,
+            seed=self.planned.seed,
             success=self._success,
             progress=self.world.progress,
             length=self._steps,
             checkpoint=self._batch.checkpoint,
             label=self._batch.label,
             labelled=len(self._taught) if kept else 0,
-            frames=self.slot.frames if kept else "",
-            video="" if problem else self.slot.video,
+            frames=self.planned.frames if kept else "",
+            video="" if problem else self.planned.video,
             video_problem=problem,
             start=self._start,
         )

@@ -47,8 +47,8 @@ class EpisodeBatch(Strict, frozen=True, kw_only=True):
     """Episodes that step together."""
 
     size: int
-    """Rows of the policy's batch, also where fewer slots are filled."""
-    slots: tuple[PlannedEpisode, ...]
+    """Rows of the policy's batch, also where there are fewer episodes."""
+    episodes: tuple[PlannedEpisode, ...]
     behaviour: Behaviour
     checkpoint: str = ""
     """Folder of the policy; empty where none acts."""

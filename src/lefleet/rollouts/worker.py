@@ -1,4 +1,4 @@
-"""Worker process: reads batches from stdin, steps their episodes, writes finished ones to stdout."""
+"""Worker process: batches from stdin, stepped to their ends, finished episodes to stdout."""
 
 import os
 import sys
@@ -41,26 +41,26 @@ class Engine:
         """Yields every episode as it ends."""
         policy = self._policy_of(batch)
         episodes = []
-        for slot in batch.slots:
-            with _named(slot):
-                episodes.append(Episode(slot, self._take_world(slot.task), batch))
+        for planned in batch.episodes:
+            with _named(planned):
+                episodes.append(Episode(planned, self._take_world(planned.task), batch))
         # Rows without an episode, and rows whose episode has ended, keep some valid observation.
         rows = [episodes[0].observation] * batch.size
-        instructions = [TASKS[episodes[0].slot.task].instruction] * batch.size
+        instructions = [TASKS[episodes[0].planned.task].instruction] * batch.size
         for episode in episodes:
-            instructions[episode.slot.row] = TASKS[episode.slot.task].instruction
+            instructions[episode.planned.row] = TASKS[episode.planned.task].instruction
         nothing = np.zeros((batch.size, len(ACTION_NAMES)), np.float32)
         running = episodes
         while running:
             for episode in running:
-                rows[episode.slot.row] = episode.observation
+                rows[episode.planned.row] = episode.observation
             actions = nothing if policy is None else policy.act(rows, instructions)
             for episode in running:
-                with _named(episode.slot):
-                    episode.step(actions[episode.slot.row])
+                with _named(episode.planned):
+                    episode.step(actions[episode.planned.row])
                 if episode.ended:
                     yield episode.finish()
-                    self._idle_worlds[episode.slot.task].append(episode.world)
+                    self._idle_worlds[episode.planned.task].append(episode.world)
             running = [episode for episode in running if not episode.ended]
 
     def _policy_of(self, batch: EpisodeBatch) -> Acting | None:
@@ -78,13 +78,13 @@ class Engine:
 
 
 @contextmanager
-def _named(slot: PlannedEpisode) -> Iterator[None]:
+def _named(planned: PlannedEpisode) -> Iterator[None]:
     """An episode that crashes is called by its name."""
     try:
         yield
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise RuntimeError(f"{slot.task} with seed {slot.seed} crashed, {reason}") from error
+        raise RuntimeError(f"{planned.task} with seed {planned.seed} crashed, {reason}") from error
 
 
 def main(device: str) -> None:

@@ -38,7 +38,7 @@ Vector = npt.NDArray[np.float32]
 
 _CENTRE = np.array([0.0, 0.65, 0.2])
 _UNIT = 0.1
-_SLOT = {name: slot for slot, name in enumerate(TASKS)}
+_TASK_COLUMN = {name: column for column, name in enumerate(TASKS)}
 
 
 class EncodedObservation(NamedTuple):
@@ -59,5 +59,5 @@ def encode(raw: npt.NDArray[np.float64], task: str) -> EncodedObservation:
     environment[7:10] = (raw[11:14] - _CENTRE) / _UNIT
     environment[10:14] = raw[14:18]
     environment[14:17] = (raw[36:39] - _CENTRE) / _UNIT
-    environment[17 + _SLOT[task]] = 1.0
+    environment[17 + _TASK_COLUMN[task]] = 1.0
     return EncodedObservation(state, environment)

@@ -77,7 +77,7 @@ _TASKS = (
 )
 
 TASKS: dict[str, Task] = {task.name: task for task in sorted(_TASKS)}
-"""Every task by name, in alphabetical order; a task's position is its slot in the one-hot."""
+"""Every task by name, in alphabetical order; a task's position is its column in the one-hot."""
 
 TASK_SETS: dict[str, tuple[str, ...]] = {
     "easy3": ("push", "pick-place", "door-open"),

@@ -14,7 +14,7 @@ from lefleet.records import (
 from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
-from lefleet.stages.gather import Gathered, Wanted, gather, rolled_out
+from lefleet.stages.gather import Gathered, GatherPlan, gather, rolled_out
 from lefleet.stages.inputs import require_simulable
 from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset, require_dataset_folder
@@ -40,7 +40,7 @@ def max_attempts(goal: int) -> int:
 
 def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
     goal = request.episodes_per_task
-    wanted = Wanted(
+    wanted = GatherPlan(
         tasks=resolve_tasks(request.tasks),
         goal=goal,
         max_attempts=max_attempts(goal),

@@ -17,11 +17,11 @@ from lefleet.stages.evaluate import EPISODES, episode_of
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.inputs import require_simulable
 from lefleet.stages.journal import Journal
-from lefleet.stages.pairs import Evidence, Trial, pair_order
+from lefleet.stages.pairs import PairedEpisodes, Trial, pair_order
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import find_checkpoint
 from lefleet.stages.stock_eval import run_stock
-from lefleet.stages.verdict import Subject, comparison, e_value
+from lefleet.stages.verdict import ComparisonSource, comparison, e_value
 from lefleet.stats import GateRule
 
 
@@ -40,7 +40,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
         run = _elsewhere if request.env else _here
         evidence = run(request, roles, journal, stage, progress)
-        subject = Subject(
+        subject = ComparisonSource(
             candidate=candidate.digest,
             baseline=baseline.digest,
             candidate_path=candidate.path,
@@ -80,11 +80,11 @@ def _here(
     journal: Journal,
     stage: StageFolder,
     progress: Progress,
-) -> Evidence:
+) -> PairedEpisodes:
     """In LeFleet's simulation: batch by batch, and no further than needed."""
     tasks = resolve_tasks(request.tasks)
     order = pair_order(tasks, request.seed, capped(request, len(tasks)))
-    evidence = Evidence(order, gate_rule(request, len(order)), request.scope)
+    evidence = PairedEpisodes(order, gate_rule(request, len(order)), request.scope)
     for line in journal.lines:
         evidence.add(line)
     workers = request.workers or default_workers()
@@ -106,7 +106,7 @@ def capped(request: CompareRequest, tasks: int) -> int:
 
 
 def _batches(
-    request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], evidence: Evidence
+    request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], evidence: PairedEpisodes
 ) -> Iterator[EpisodeBatch]:
     """Asked for the next batch whenever a worker is free, until the gate is decided.
 
@@ -116,15 +116,15 @@ def _batches(
         for role, path in roles.items():
             if evidence.judge.decided:
                 return
-            slots = tuple(
+            planned = tuple(
                 PlannedEpisode(row=row, task=trial.task, seed=trial.seed)
                 for row, trial in enumerate(trials)
                 if not evidence.has(role, trial)
             )
-            if slots:
+            if planned:
                 yield EpisodeBatch(
                     size=request.batch_size,
-                    slots=slots,
+                    episodes=planned,
                     behaviour=Act(),
                     checkpoint=path,
                     label=role,
@@ -138,14 +138,14 @@ def _elsewhere(
     journal: Journal,
     stage: StageFolder,
     progress: Progress,
-) -> Evidence:
+) -> PairedEpisodes:
     """In another environment: lerobot-eval runs all pairs, then they are judged in order."""
     block = stock_block(request)
     run_stock(block, roles, journal, stage, progress)
     tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
     pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
     order = pair_order(tasks, request.seed, pairs)
-    evidence = Evidence(order, gate_rule(request, len(order)), request.scope)
+    evidence = PairedEpisodes(order, gate_rule(request, len(order)), request.scope)
     for line in journal.lines:
         evidence.add(line)
     return evidence
@@ -164,7 +164,7 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
     )
 
 
-def _update(evidence: Evidence, total: int) -> Update:
+def _update(evidence: PairedEpisodes, total: int) -> Update:
     gate = evidence.judge.gate
     detail = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
     return Update(len(evidence.judge.outcomes), total, "pairs", detail)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.records import Contract, DatasetRecord
+from lefleet.records import CheckpointContract, DatasetRecord
 from lefleet.records.checkpoint import column_numbers
 
 CONTRACT_FILE = "lefleet.json"
@@ -21,11 +21,13 @@ def read_info(dataset: DatasetRecord) -> dict[str, Any]:
     return info
 
 
-def contract_of(dataset: DatasetRecord, policy_type: str, info: dict[str, Any]) -> Contract:
+def contract_of(
+    dataset: DatasetRecord, policy_type: str, info: dict[str, Any]
+) -> CheckpointContract:
     """Names and shapes come from the data that the policy was trained on."""
     features = info["features"]
     observed = {key: value for key, value in features.items() if key.startswith("observation.")}
-    return Contract(
+    return CheckpointContract(
         action_names=_names(features["action"]),
         vectors={k: _names(v) for k, v in observed.items() if v["dtype"] not in _IMAGES},
         cameras={k: tuple(v["shape"]) for k, v in observed.items() if v["dtype"] in _IMAGES},

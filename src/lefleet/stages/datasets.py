@@ -16,7 +16,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
 from lefleet.errors import BadInput, StageFailed
-from lefleet.records import AddedData, DatasetRecord, Tally
+from lefleet.records import AddedData, AttemptCounts, DatasetRecord
 from lefleet.rollouts import Finished
 from lefleet.sim.encode import FPS
 from lefleet.stages.coverage import task_text
@@ -34,7 +34,7 @@ def write_dataset(
     progress: Progress,
     *,
     source: str,
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, AttemptCounts],
     parents: Iterable[str] = (),
 ) -> DatasetRecord:
     """A LeRobotDataset at `root` from frames that workers wrote."""
@@ -72,7 +72,7 @@ def describe_dataset(
     episodes: Iterable[int],
     *,
     source: str,
-    tallies: Mapping[str, Tally] | None = None,
+    tallies: Mapping[str, AttemptCounts] | None = None,
     parents: Iterable[str] = (),
     added: AddedData | None = None,
 ) -> DatasetRecord:

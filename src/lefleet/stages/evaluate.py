@@ -63,7 +63,7 @@ def _run_missing(
     successes = sum(line.success for line in journal.lines)
     workers = min(request.workers or default_workers(), -(-total // request.batch_size))
 
-    def slot(row: int, key: Key) -> PlannedEpisode:
+    def plan_episode(row: int, key: Key) -> PlannedEpisode:
         filmed = key.seed - request.seed < request.videos_per_task
         video = stage.path / "videos" / f"{key.task}_{key.seed}.mp4"
         return PlannedEpisode(
@@ -75,7 +75,7 @@ def _run_missing(
         {Key(checkpoint, line.task, line.seed) for line in journal.lines},
         size=request.batch_size,
         behaviour=Act(),
-        make_slot=slot,
+        plan_episode=plan_episode,
         episode_length=request.episode_length,
     )
     with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:

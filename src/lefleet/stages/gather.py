@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from lefleet.records import Corrections, ImproveRequest, Tally
+from lefleet.records import AttemptCounts, Corrections, ImproveRequest
 from lefleet.rollouts import Behaviour, Finished, PlannedEpisode, Simulators
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import StageFolder
@@ -19,7 +19,7 @@ POLICY_BATCH = 15
 """Episodes that step together where a policy acts."""
 
 
-class Wanted(NamedTuple):
+class GatherPlan(NamedTuple):
     """What to gather."""
 
     tasks: tuple[str, ...]
@@ -45,10 +45,10 @@ def rolled_out(
     behaviour: Behaviour,
     *,
     keep_failures: bool = False,
-) -> Wanted:
+) -> GatherPlan:
     """What to gather where a policy acts."""
     goal = request.episodes_per_task
-    return Wanted(
+    return GatherPlan(
         tasks=resolve_tasks(request.tasks),
         goal=goal,
         max_attempts=request.max_attempts_per_task or 5 * goal,
@@ -67,7 +67,7 @@ class Gathered(NamedTuple):
     """Kept episodes by task, in the order of their seeds, and how many it took."""
 
     kept: dict[str, list[Finished]]
-    tallies: dict[str, Tally]
+    tallies: dict[str, AttemptCounts]
 
     def interleaved(self) -> list[Finished]:
         """First of every task, second of every task, and so on: any beginning is balanced."""
@@ -75,7 +75,7 @@ class Gathered(NamedTuple):
         return [finished for row in rows for finished in row if finished is not None]
 
 
-def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
+def gather(wanted: GatherPlan, stage: StageFolder, progress: Progress) -> Gathered:
     """Attempts count up from the first seed in rounds; the first that are kept are taken.
 
     Which episodes those are depends on seeds alone, not on timing or interruptions: rounds are
@@ -85,7 +85,7 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
     frames.mkdir(exist_ok=True)
     total = wanted.goal * len(wanted.tasks)
 
-    def slot(row: int, key: Key) -> PlannedEpisode:
+    def plan_episode(row: int, key: Key) -> PlannedEpisode:
         path = frames / f"{key.task}_{key.seed}.npz"
         return PlannedEpisode(row=row, task=key.task, seed=key.seed, frames=str(path))
 
@@ -106,7 +106,7 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
                 done,
                 size=wanted.batch_size,
                 behaviour=wanted.behaviour,
-                make_slot=slot,
+                plan_episode=plan_episode,
                 keep_failures=wanted.keep_failures,
             )
             kept = Counter(line.task for line in done.values() if line.labelled)
@@ -120,7 +120,7 @@ def gather(wanted: Wanted, stage: StageFolder, progress: Progress) -> Gathered:
         kept_by_task = {task: _take(wanted, attempted, task) for task in wanted.tasks}
         attempts = Counter(line.task for line in attempted)
         tallies = {
-            task: Tally(kept=len(kept_by_task[task]), attempted=attempts[task])
+            task: AttemptCounts(kept=len(kept_by_task[task]), attempted=attempts[task])
             for task in wanted.tasks
         }
         return Gathered(kept_by_task, tallies)
@@ -135,7 +135,7 @@ def _is_intact(line: Finished) -> bool:
     return not line.frames or (Path(line.frames).is_file() and Path(line.frames).stat().st_size > 0)
 
 
-def _rounds(wanted: Wanted) -> Iterator[range]:
+def _rounds(wanted: GatherPlan) -> Iterator[range]:
     """Seeds of each round: first as many as are wanted, then `block` more at a time."""
     start = 0
     while start < wanted.max_attempts:
@@ -145,7 +145,7 @@ def _rounds(wanted: Wanted) -> Iterator[range]:
         start = stop
 
 
-def _take(wanted: Wanted, lines: Sequence[Finished], task: str) -> list[Finished]:
+def _take(wanted: GatherPlan, lines: Sequence[Finished], task: str) -> list[Finished]:
     """The first kept episodes of `task` by seed, as many as are wanted."""
     kept = (line for line in lines if line.task == task and line.labelled)
     return sorted(kept, key=lambda line: line.seed)[: wanted.goal]

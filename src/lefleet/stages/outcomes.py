@@ -16,7 +16,13 @@ from typing import NamedTuple
 from lefleet.errors import BadInput
 from lefleet.records import CompareOptions, ComparisonRecord
 from lefleet.records.fields import Metric
-from lefleet.stages.verdict import Judge, Outcome, Subject, comparison, without_futility
+from lefleet.stages.verdict import (
+    ComparisonSource,
+    Judge,
+    PairOutcome,
+    comparison,
+    without_futility,
+)
 from lefleet.stats import GateRule, match_trials, progress_of, success_of
 
 _PAIRED = ("trial", "task", "a", "b")
@@ -60,7 +66,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     for outcome in interleaved(outcomes):
         if not judge.decided:
             judge.observe(outcome)
-    subject = Subject(
+    subject = ComparisonSource(
         candidate="a",
         baseline="b",
         candidate_path="",
@@ -73,7 +79,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     return comparison(judge, subject)
 
 
-def interleaved(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def interleaved(outcomes: Sequence[PairOutcome]) -> list[PairOutcome]:
     """Every beginning has the tasks in the shares of the whole; outcomes play no part in it.
 
     A file that lists one task after the other would otherwise be judged by its first task.
@@ -90,7 +96,7 @@ def interleaved(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for _, outcome in sorted(zip(places, outcomes, strict=True), key=_place)]
 
 
-def _place(item: tuple[float, Outcome]) -> float:
+def _place(item: tuple[float, PairOutcome]) -> float:
     return item[0]
 
 
@@ -145,7 +151,7 @@ def _values(
     return values
 
 
-def _paired(rows: list[Row], metric: Metric) -> list[Outcome]:
+def _paired(rows: list[Row], metric: Metric) -> list[PairOutcome]:
     _require_new((row.number, row.values["task"], row.values["trial"]) for row in rows)
     outcomes = []
     for number, values in rows:
@@ -154,7 +160,7 @@ def _paired(rows: list[Row], metric: Metric) -> list[Outcome]:
     return outcomes
 
 
-def _single(rows: list[Row], metric: Metric) -> list[Outcome]:
+def _single(rows: list[Row], metric: Metric) -> list[PairOutcome]:
     """Pairs by order, within each task."""
     by_task: dict[str, list[tuple[int, str]]] = defaultdict(list)
     values: dict[int, float] = {}
@@ -184,9 +190,9 @@ def _require_new(keys: Iterable[tuple[int, str, str]]) -> None:
             )
 
 
-def _outcome(task: str, a: float, b: float) -> Outcome:
+def _outcome(task: str, a: float, b: float) -> PairOutcome:
     """Progress of 1 is a success."""
-    return Outcome(task, a == 1.0, b == 1.0, a, b)
+    return PairOutcome(task, a == 1.0, b == 1.0, a, b)
 
 
 def _value(text: str, row: int, field: str, metric: Metric) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lefleet.errors import StageFailed
 from lefleet.records import EpisodeRecord
 from lefleet.records.fields import Scope
-from lefleet.stages.verdict import Judge, Outcome
+from lefleet.stages.verdict import Judge, PairOutcome
 from lefleet.stats import GateRule
 
 
@@ -32,7 +32,7 @@ def pair_order(tasks: Sequence[str], first_seed: int, max_pairs: int) -> list[Tr
     return order[:max_pairs]
 
 
-class Evidence:
+class PairedEpisodes:
     """Takes episodes as they end, and judges pairs in the order that was fixed.
 
     A pair counts when all pairs before it are complete, so the verdict depends neither on the
@@ -59,7 +59,7 @@ class Evidence:
                     "checkpoints, so they cannot be compared pair by pair.",
                     "See that the environment's initial state depends on the seed alone.",
                 )
-            outcome = Outcome(
+            outcome = PairOutcome(
                 ours.task, ours.success, theirs.success, ours.progress, theirs.progress
             )
             self.judge.observe(outcome)

@@ -26,7 +26,7 @@ def plan_batches(
     *,
     size: int,
     behaviour: Behaviour,
-    make_slot: Callable[[int, Key], PlannedEpisode],
+    plan_episode: Callable[[int, Key], PlannedEpisode],
     episode_length: int = 0,
     keep_failures: bool = False,
 ) -> Iterator[EpisodeBatch]:
@@ -36,11 +36,11 @@ def plan_batches(
     stage computes the missing episodes exactly as an uninterrupted one would have.
     """
     for group in batched(episodes, size):
-        slots = tuple(make_slot(row, key) for row, key in enumerate(group) if key not in done)
-        if slots:
+        planned = tuple(plan_episode(row, key) for row, key in enumerate(group) if key not in done)
+        if planned:
             yield EpisodeBatch(
                 size=size,
-                slots=slots,
+                episodes=planned,
                 behaviour=behaviour,
                 checkpoint=group[0].checkpoint,
                 seed=group[0].seed,

@@ -20,7 +20,7 @@ from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
 from lefleet.stages.train_command import (
     OWNED_FLAGS,
-    Command,
+    Invocation,
     log_every,
     resume_command,
     start_command,
@@ -75,7 +75,7 @@ def _command(
     init: CheckpointReference | None,
     output: Path,
     reached: int,
-) -> Command:
+) -> Invocation:
     policy_type = read_policy_type(Path(init.path)) if init else request.policy_type
     if reached:
         return resume_command(request, last_checkpoint(output), policy_type=policy_type)
@@ -94,7 +94,7 @@ def _command(
 
 
 def _follow(
-    command: Command, request: TrainRequest, reached: int, log: Any, progress: Progress
+    command: Invocation, request: TrainRequest, reached: int, log: Any, progress: Progress
 ) -> None:
     """Run the child to its end, copying what it says to the log and its progress to the user."""
     child = launch(

@@ -48,7 +48,7 @@ OWNED_FLAGS = {
 """Flags of lerobot-train that a field of the request stands for."""
 
 
-class Command(NamedTuple):
+class Invocation(NamedTuple):
     """What to start."""
 
     argv: tuple[str, ...]
@@ -64,7 +64,7 @@ def start_command(
     policy_type: str,
     is_state_only: bool,
     episodes_present: int,
-) -> Command:
+) -> Invocation:
     """A training from its beginning, or from the checkpoint `init`."""
     small = is_state_only and policy_type == "act"
     settings = {**(SMALL_STATE_ACT if small and not init else {}), **request.policy}
@@ -90,10 +90,10 @@ def start_command(
         "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
     }
     argv = (*_program(request), *_as_flags(flags), *request.extra_args)
-    return Command(argv, _environment(policy_type))
+    return Invocation(argv, _environment(policy_type))
 
 
-def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str) -> Command:
+def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str) -> Invocation:
     """The same training from `checkpoint` on; LeRobot takes all settings from there."""
     flags = {
         "config_path": str(checkpoint / "pretrained_model" / "train_config.json"),
@@ -101,7 +101,7 @@ def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str)
     }
     plugins = [flag for flag in request.extra_args if ".discover_packages_path=" in flag]
     argv = (*_program(request), *_as_flags(flags), *plugins)
-    return Command(argv, _environment(policy_type))
+    return Invocation(argv, _environment(policy_type))
 
 
 def save_every(request: TrainRequest) -> int:

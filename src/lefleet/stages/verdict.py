@@ -17,7 +17,7 @@ _POWER = 0.8
 """Of the test of fixed size that the number of pairs is compared with."""
 
 
-class Outcome(NamedTuple):
+class PairOutcome(NamedTuple):
     """One pair: what both did once."""
 
     task: str
@@ -52,7 +52,7 @@ class Judge:
         self, rule: GateRule, pairs_by_task: Mapping[str, int], scope: Scope = "pooled"
     ) -> None:
         self.gate = Gate.start(rule)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[PairOutcome] = []
         self.scope = scope
         level = rule.alpha / len(pairs_by_task)
         self._of_task = {
@@ -66,7 +66,7 @@ class Judge:
             return self.gate.decided
         return bool(self.worse_tasks()) or len(self.outcomes) == self.gate.rule.max_pairs
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: PairOutcome) -> None:
         self.outcomes.append(outcome)
         self.gate = self.gate.observe((outcome.pair,))
         self._of_task[outcome.task] = self._of_task[outcome.task].observe((outcome.pair,))
@@ -75,7 +75,7 @@ class Judge:
         return tuple(task for task, gate in self._of_task.items() if gate.state == "worse")
 
 
-class Subject(NamedTuple):
+class ComparisonSource(NamedTuple):
     """What was compared, and where the outcomes are."""
 
     candidate: str
@@ -89,9 +89,9 @@ class Subject(NamedTuple):
     note: str
 
 
-def comparison(judge: Judge, subject: Subject) -> ComparisonRecord:
+def comparison(judge: Judge, subject: ComparisonSource) -> ComparisonRecord:
     """What the judge has come to."""
-    by_task: dict[str, list[Outcome]] = defaultdict(list)
+    by_task: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in judge.outcomes:
         by_task[outcome.task].append(outcome)
     return ComparisonRecord(
@@ -156,7 +156,7 @@ def _fixed_pairs(gate: Gate) -> int | None:
     return fixed_size(rule.alpha, _POWER, rule.min_effect, max(differing, rule.min_effect))
 
 
-def _task(outcomes: list[Outcome]) -> TaskPairs:
+def _task(outcomes: list[PairOutcome]) -> TaskPairs:
     return TaskPairs(
         pairs=len(outcomes),
         wins=sum(one.candidate > one.baseline for one in outcomes),
