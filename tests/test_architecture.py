@@ -61,7 +61,8 @@ PUBLIC = {
         validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials progress_of success_of""",
-    lefleet.process: "Pool child_environment is_held launch processes_marked stop",
+    lefleet.process: """Pool child_environment exit_words is_held launch oom_kills processes_marked
+        stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride Frame ModelSettings Pipeline PolicyRequest
         Prepared RtcSettings ServedPolicy load_policy""",

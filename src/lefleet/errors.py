@@ -20,3 +20,7 @@ class BadInput(LeFleetError):
 
 class StageFailed(LeFleetError):
     """A stage started and could not finish; its folder can be resumed."""
+
+
+class ChildKilled(StageFailed):
+    """A signal killed a child process of a stage, for instance because memory ran out."""

@@ -160,7 +160,8 @@ class Fuzz:
 
     def _family(self, folder: Path) -> list[Seen]:
         """Living processes of the stage in `folder`."""
-        pids = processes_marked(STAGE_MARK, str(folder))
+        marked = processes_marked(STAGE_MARK)
+        pids = [pid for pid, name in marked.items() if name == str(folder)]
         return [seen for pid in pids if (seen := _look(pid)) is not None]
 
     def _row(self):

@@ -11,16 +11,16 @@ import pytest
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
 from lefleet.loop import controller as module
-from lefleet.loop.attempt import Cancelled, Ending
 from lefleet.loop.controller import Controller
 from lefleet.loop.requests import make_request
+from lefleet.loop.stage_process import Cancellation, StageCancelled
 from lefleet.loop.state import read_state
 from lefleet.records import Budgets, RunConfig
 from lefleet.stages.folder import StageFolder
 from tests.ledger.ledgers import execute
 from tests.loop.fuzz import assert_journal_equals_table
 from tests.loop.states import config
-from tests.loop.test_attempt import HOLD, Stage
+from tests.loop.test_stage_process import HOLD, Stage
 from tests.samples import dataset_record, finished_stage
 
 HOUR = 3600.0
@@ -91,7 +91,7 @@ def plot_free(monkeypatch):
     return seen
 
 
-def test_a_budget_that_was_reached_while_nobody_looked_ends_the_running_stage(begin):
+def test_a_budget_that_was_reached_without_a_controller_ends_the_running_stage(begin):
     run = begin(budgets=USED_UP)
     run.left_running()
     child = run.stage.ready(HOLD)
@@ -129,7 +129,7 @@ def test_a_stage_that_is_attached_to_counts_from_its_start(begin):
     assert round((attempt.ended_at - attempt.started_at) / HOUR, 1) == 1.5
 
 
-def test_a_stage_that_ended_while_nobody_looked_counts_to_its_end(begin):
+def test_a_stage_that_ended_without_a_controller_counts_to_its_end(begin):
     run = begin(budgets=Budgets(device_hours=1.0))
     run.left_running(hours=5.0)
     (run.collect / "log.txt").touch()
@@ -141,7 +141,7 @@ def test_a_stage_that_ended_while_nobody_looked_counts_to_its_end(begin):
     assert "stage_gone" in run.kinds()
 
 
-def test_a_run_that_is_to_stop_leaves_closed_books_and_no_process(begin):
+def test_a_run_that_is_to_stop_leaves_no_open_attempt_and_no_process(begin):
     run = begin()
     run.left_running()
     child = run.stage.ready(HOLD)
@@ -209,7 +209,7 @@ def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
         run.ledger.request_stop("r")
         must_end()
         seen.append(run.kinds()[-1])
-        raise Cancelled(Ending("stop", "a person asked for it"))
+        raise StageCancelled(Cancellation("stop", "a person asked for it"))
 
     monkeypatch.setattr(module, "carry_out", carry_out)
     run.control()

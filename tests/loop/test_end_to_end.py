@@ -66,11 +66,8 @@ def controllers(workdir: Path) -> list[int]:
 
 
 def stage_processes(workdir: Path) -> list[int]:
-    return [
-        pid
-        for folder in workdir.glob("tiny/cycle_*/*")
-        for pid in processes_marked(STAGE_MARK, str(folder))
-    ]
+    marked = processes_marked(STAGE_MARK)
+    return [pid for pid, folder in marked.items() if folder.startswith(f"{workdir}/tiny/")]
 
 
 def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):

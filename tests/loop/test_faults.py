@@ -26,6 +26,42 @@ if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1] and os.path.exist
     time.sleep(300)
 """
 
+KILLED_WORKERS = """
+import os, sys
+if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1]:
+    from lefleet.process.pool import Pool
+    run = Pool.run
+    def run_and_kill(self, work):
+        answers = run(self, work)
+        yield next(answers)
+        with open({switch!r}, "r+") as kills:
+            if len(kills.read()) < 3:
+                kills.write("x")
+                for worker in self._workers:
+                    worker.kill()
+        yield from answers
+    Pool.run = run_and_kill
+"""
+
+
+def test_workers_killed_three_times_end_no_run_that_makes_progress(tmp_path, plant):
+    workdir = tmp_path / "runs"
+    growing = {"source": "expert", "episodes_per_task": [12]}
+    one_stage = {"cycles": 1, "collected_episodes": 12}
+    config = config_file(tmp_path, collect=growing, budgets=one_stage, max_attempts=1)
+    plant(KILLED_WORKERS)
+    finished = run("run", "-c", config, "--workdir", workdir)
+    assert finished.returncode == 0, finished.stderr
+    assert attempts(workdir) == [("collect", "killed")] * 3 + [("collect", "committed")]
+    rows = open_ledger(workdir).attempts("tiny")[:3]
+    amounts = [0, *(one.recorded for one in rows)]
+    assert amounts == sorted(set(amounts)), "every attempt recorded something new"
+    words = {one.error.partition(" Its log is ")[0] for one in rows}
+    assert words <= {"A worker was killed by SIGKILL.", OUT_OF_MEMORY}
+
+
+OUT_OF_MEMORY = "A worker was killed by SIGKILL (out of memory?)."
+
 
 def attempts(workdir):
     rows = open_ledger(workdir).attempts("tiny")

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from lefleet.errors import StageFailed
-from lefleet.process import child_environment, launch, stop
+from lefleet.process import child_environment, exit_words, launch, oom_kills, stop
 
 DEADLINE_S = 60
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -120,3 +120,35 @@ def test_stop_leaves_the_exit_code_of_a_child_that_has_ended():
     child.wait(DEADLINE_S)
     stop(child)
     assert child.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-signal.SIGKILL, "was killed by SIGKILL"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV"),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_an_exit_has_its_code_or_the_name_of_its_signal(code, words):
+    assert exit_words(code, oom_kills()) == words
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [(-signal.SIGKILL, " (out of memory?)"), (-signal.SIGTERM, "")],
+)
+def test_a_kill_while_the_kernel_freed_memory_is_asked_about(tmp_path, monkeypatch, code, hint):
+    events, machine = tmp_path / "memory.events", tmp_path / "vmstat"
+    monkeypatch.setattr(
+        sys.modules[launch.__module__], "_oom_counters", lambda: (machine, events, tmp_path / "no")
+    )
+    machine.write_text("pgfault 7\noom_kill 1\n")
+    events.write_text("low 0\noom 3\noom_kill 2\noom_group_kill 9\n")
+    before = oom_kills()
+    assert before == 3
+    assert "memory" not in exit_words(code, before)
+    events.write_text("low 0\noom 4\noom_kill 3\n")
+    assert exit_words(code, before).endswith(f"{signal.Signals(-code).name}{hint}")

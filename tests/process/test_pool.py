@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lefleet.errors import StageFailed
+from lefleet.errors import ChildKilled, StageFailed
 from lefleet.process import Pool
 
 WORKER = """
@@ -19,6 +19,8 @@ for line in sys.stdin:
         sys.exit(3)
     if word == "shout":
         print("a" * 300_000)
+    if word == "killed":
+        os.kill(os.getpid(), 9)
     if word == "die-halfway":
         print("half an answer", end="")
         sys.exit(4)
@@ -124,11 +126,11 @@ def test_workers_are_gone_when_the_user_of_the_pool_fails(worker, tmp_path):
         os.kill(started[0], 0)
 
 
-def test_a_worker_that_dies_fails_the_stage_with_its_last_words_and_its_log(worker, tmp_path):
+def test_a_worker_that_dies_fails_the_stage_with_its_last_line_and_its_log(worker, tmp_path):
     log = tmp_path / "workers.log"
     with (
         Pool(worker, 2, log) as pool,
-        pytest.raises(StageFailed, match=r"ended with code 3: out of sugar\.") as caught,
+        pytest.raises(StageFailed, match=r"exited with code 3: out of sugar\.") as caught,
     ):
         list(pool.run([b"a", b"die", b"b"]))
     assert str(log) in str(caught.value)
@@ -139,11 +141,31 @@ def test_a_worker_that_dies_in_the_middle_of_an_answer_fails_the_stage(worker, t
         list(pool.run([b"die-halfway"]))
 
 
-def test_a_worker_that_died_without_a_word_is_reported_as_such(tmp_path):
+def test_a_worker_that_printed_nothing_is_reported_as_such(tmp_path):
     silent = (sys.executable, "-c", "raise SystemExit(5)")
     with (
         Pool(silent, 1, tmp_path / "log") as pool,
-        pytest.raises(StageFailed, match="code 5: it said nothing"),
+        pytest.raises(StageFailed, match="code 5: it printed nothing"),
+    ):
+        list(pool.run([b"a"]))
+
+
+def test_a_killed_worker_is_reported_with_the_signal_and_nothing_of_an_earlier_failure(
+    worker, tmp_path
+):
+    log = tmp_path / "log"
+    log.write_text("lefleet.errors.StageFailed: A worker exited with code 3: out of sugar.\n")
+    with Pool(worker, 1, log) as pool, pytest.raises(ChildKilled) as caught:
+        list(pool.run([b"killed"]))
+    assert caught.value.problem == "A worker was killed by SIGKILL."
+
+
+def test_what_an_earlier_pool_left_in_the_log_is_not_taken_for_the_reason(tmp_path):
+    (tmp_path / "log").write_text("an earlier reason\n")
+    silent = (sys.executable, "-c", "raise SystemExit(5)")
+    with (
+        Pool(silent, 1, tmp_path / "log") as pool,
+        pytest.raises(StageFailed, match="code 5: it printed nothing"),
     ):
         list(pool.run([b"a"]))
 

@@ -45,5 +45,5 @@ def test_a_child_that_crashes_is_reported_with_its_last_words_and_its_log(tmp_pa
     with pytest.raises(LeFleetError) as caught:
         run_in_child(TrainRequest(dataset=str(demos)), tmp_path / "a", silent)
     assert caught.value.exit_code == 1
-    assert "ended with code 1: KeyError" in caught.value.problem
+    assert "exited with code 1: KeyError" in caught.value.problem
     assert str(tmp_path / "a" / "log.txt") in caught.value.remedy

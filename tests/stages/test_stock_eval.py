@@ -88,6 +88,6 @@ def test_progress_is_1_for_a_success_only(episodes, success, reward, progress):
 
 
 def test_a_failing_evaluation_is_reported_with_its_last_words(episodes, tmp_path):
-    with pytest.raises(StageFailed, match=r"exit code 1: .*no such environment") as caught:
+    with pytest.raises(StageFailed, match=r"exited with code 1: .*no such environment") as caught:
         episodes("raise SystemExit('ValueError: no such environment')")
     assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy

@@ -102,7 +102,7 @@ def test_the_contract_lies_beside_the_weights(lerobot, request_, tmp_path):
 
 def test_a_training_that_fails_says_why_and_where_its_log_is(lerobot, request_, tmp_path):
     lerobot["die"] = "25"
-    with pytest.raises(StageFailed, match=r"exit code 1: .*the battery is empty") as caught:
+    with pytest.raises(StageFailed, match=r"exited with code 1: .*the battery is empty") as caught:
         run_stage(request_, tmp_path / "train")
     assert str(tmp_path / "train" / "log.txt") in str(caught.value)
 

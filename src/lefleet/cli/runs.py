@@ -228,7 +228,7 @@ def _print_event(event: EventRow) -> None:
     match event.kind:
         case "stage_committed":
             text = f"{where}: {data['stage']} done"
-        case "stage_failed" | "stage_gone" | "stage_cancelled" | "stage_skipped":
+        case "stage_failed" | "stage_killed" | "stage_gone" | "stage_cancelled" | "stage_skipped":
             text = f"{where}: {data['stage']} {event.kind[6:]}: {data['error']}"
         case "decision":
             text = f"{where}: {data['decision'].upper()}: {data['why']}"

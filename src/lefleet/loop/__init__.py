@@ -7,13 +7,12 @@
     seeds        which seeds a cycle may use
     requests     the request of every stage, as a pure function of config and state
     decide       evidence and history to a decision (pure)
-    budget       what is spent, and which limit is reached (pure)
+    limits       budgets, attempts at a stage and waits between them (pure)
     next_step    state to the one thing to do next (pure)
     evidence     the records of a cycle, put before `decide`
-    watch        why a running stage must end
-    attempt      a stage process: launch it, or attach to one that is running
-    books        attempts at stages: open, committed, abandoned, settled
-    controller   does the next thing until there is none
+    stage_process  launch a stage's process or attach to it, watch it, end it
+    attempts     attempts at stages in the ledger: open, committed, closed
+    controller   takes the next step until there is none
     status       what a run has come to
     summary      the files that it leaves for people
 

@@ -1,4 +1,4 @@
-"""The controller of a run: does the next thing until there is none."""
+"""The controller of a run: takes the next step until there is none."""
 
 import fcntl
 import os
@@ -7,25 +7,32 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger import RunRow, open_ledger
+from lefleet.errors import BadInput, ChildKilled, LeFleetError
+from lefleet.ledger import AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
-from lefleet.loop.attempt import Cancelled, Ending, Gone, carry_out
-from lefleet.loop.books import Books
-from lefleet.loop.budget import reached, spent, would_exceed
+from lefleet.loop.attempts import Attempts
 from lefleet.loop.evidence import make_decision
+from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
 from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
 from lefleet.loop.requests import count_tasks, make_request, stage_folder
+from lefleet.loop.stage_process import (
+    Cancellation,
+    StageCancelled,
+    StageGone,
+    StageMonitor,
+    carry_out,
+)
 from lefleet.loop.state import RunState, read_state, stored_config
 from lefleet.loop.summary import PLOT, SUMMARY, write_summary
-from lefleet.loop.watch import Watch
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
 
 _TRIES = 20
+_POLL_S = 0.5
 MAX_GONE = 50
-"""Attempts at one stage whose process was killed from outside before the run gives up."""
+"""Attempts at one stage whose own process was killed and that recorded nothing new, before the run
+fails."""
 
 
 class Controller:
@@ -39,7 +46,7 @@ class Controller:
         self._run = run
         self._folder = workdir / run
         self._ledger = open_ledger(workdir, create=False, migrate=False)
-        self._books = Books(self._ledger, run, self._folder)
+        self._attempts = Attempts(self._ledger, run, self._folder)
         row = self._row()
         self._config = stored_config(row)
         self._created_at = row.created_at
@@ -63,12 +70,11 @@ class Controller:
             os.close(lock)
 
     def _work(self, events: EventJournal) -> None:
-        """Step by step. The run's state is the last thing to change: whoever finds that it has
-        ended finds its summary too."""
+        """Step by step. The run's state changes last, so a run that has ended has its summary."""
         while (end := self._advance(events)) is None:
             events.write_new()
         if end.state != "failed":
-            self._books.settle(end.reason)
+            self._attempts.settle(end.reason)
         self._summarize(self._row()._replace(state=end.state, reason=end.reason))
         self._ledger.set_run_state(self._run, end.state, end.reason)
         events.write_new()
@@ -111,66 +117,70 @@ class Controller:
     ) -> EndRun | None:
         request = make_request(state, self._folder, cycle, stage)
         folder = stage_folder(self._folder, cycle, stage)
-        left = self._books.opened()
+        left = self._attempts.unfinished()
         if not is_locked(folder) and not (folder / RECORD).exists():
             for attempt in left:
-                self._books.abandon(attempt)
+                self._attempts.abandon(attempt)
             if left:
                 return None
             if limit := self._limit(state, request):
                 return EndRun("finished", limit)
+            if wait := backoff_s(self._attempts.of(cycle, stage), self._after(), time.time()):
+                # Back to the ledger meanwhile: somebody may ask to stop.
+                time.sleep(min(wait, _POLL_S))
+                return None
         running_s = sum(max(0.0, time.time() - attempt.started_at) for attempt in left)
         so_far = replace(state, device_seconds=state.device_seconds + running_s)
-        watch = Watch(self._ledger, self._run, folder, so_far, self._wall_s)
+        monitor = StageMonitor(self._ledger, self._run, folder, so_far, self._wall_s)
 
         def on_launch() -> None:
             self._ledger.start_attempt(self._run, cycle, stage, request)
             events.write_new()
 
-        def must_end() -> Ending | None:
+        def must_end() -> Cancellation | None:
             events.write_new()
-            return watch.must_end()
+            return monitor.must_end()
 
         try:
             record = carry_out(request, folder, must_end=must_end, on_launch=on_launch)
-        except Cancelled as error:
-            return self._cancelled(cycle, stage, request, error.ending)
-        except Gone as error:
-            self._end(cycle, stage, request, "gone", str(error))
-            return self._give_up(cycle, stage, "gone", MAX_GONE)
-        except LeFleetError as error:
-            self._end(cycle, stage, request, "failed", str(error))
-            tries = 1 if error.exit_code == BadInput.exit_code else self._config.max_attempts
-            return self._give_up(cycle, stage, "failed", tries)
-        self._books.commit(self._books.current(cycle, stage, request), record)
+        except (StageCancelled, StageGone, LeFleetError) as error:
+            attempt = self._attempts.current(cycle, stage, request)
+            return self._stage_ended(attempt, error)
+        self._attempts.commit(self._attempts.current(cycle, stage, request), record)
         return None
 
     def _limit(self, state: RunState, request: Request) -> str:
         """The budget that does not allow to start a stage, in words."""
-        budgets, used = self._config.budgets, spent(state, self._wall_s())
+        budgets, used = self._config.budgets, usage(state, self._wall_s())
         planned = would_exceed(budgets, used, request, count_tasks(self._config))
         return reached(budgets, used) or planned
 
-    def _end(self, cycle: int, stage: str, request: Request, state: str, error: str) -> None:
-        self._ledger.end_attempt(self._books.current(cycle, stage, request), state, error)
-
-    def _cancelled(self, cycle: int, stage: str, request: Request, ending: Ending) -> EndRun | None:
-        if ending.kind == "hang":
-            self._end(cycle, stage, request, "failed", ending.reason)
-            return self._give_up(cycle, stage, "failed", self._config.max_attempts)
-        self._end(cycle, stage, request, "cancelled", ending.reason)
-        return EndRun("finished", ending.reason) if ending.kind == "budget" else None
-
-    def _give_up(self, cycle: int, stage: str, how: str, tries: int) -> EndRun | None:
-        """The end of the run after too many bad attempts; improving is given up alone."""
-        bad = self._books.bad(cycle, stage, how)
-        if len(bad) < tries:
+    def _stage_ended(
+        self, attempt: AttemptRow, error: StageCancelled | StageGone | LeFleetError
+    ) -> EndRun | None:
+        """Close an attempt that brought no record; ends the run where no other may follow."""
+        if isinstance(error, StageCancelled) and error.cancellation.kind != "hang":
+            self._attempts.close(attempt, "cancelled", str(error))
+            is_budget = error.cancellation.kind == "budget"
+            return EndRun("finished", str(error)) if is_budget else None
+        state = "killed" if isinstance(error, ChildKilled) else "failed"
+        state = "gone" if isinstance(error, StageGone) else state
+        self._attempts.close(attempt, state, str(error))
+        made = self._attempts.of(attempt.cycle, attempt.stage)
+        if state == "gone":
+            is_last = attempts_used(made, self._after(), "gone") >= MAX_GONE
+        else:
+            used = attempts_used(made, self._after(), "failed", "killed")
+            is_last = used >= self._config.max_attempts or isinstance(error, BadInput)
+        if not is_last:
             return None
-        last = bad[-1]
-        if stage == "improve":
-            self._ledger.end_attempt(last, "skipped", last.error, ended_at=last.ended_at)
+        if attempt.stage == "improve":
+            self._attempts.close(attempt, "skipped", str(error), made[-1].ended_at)
             return None
-        return EndRun("failed", f"{stage} of cycle {cycle}: {last.error}")
+        return EndRun("failed", f"{attempt.stage} of cycle {attempt.cycle}: {error}")
+
+    def _after(self) -> int:
+        return self._row().resumed_after
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at
@@ -179,7 +189,7 @@ class Controller:
 def _take(lock: int) -> bool:
     """Take the lock; False when another controller has it.
 
-    Somebody who only looks whether there is a controller holds it for an instant, so one refusal
+    A process that only looks whether there is a controller holds it for an instant, so one refusal
     is not enough.
     """
     for _ in range(_TRIES):

@@ -1,11 +1,11 @@
-"""Start a child process that dies with its parent and keeps to one thread."""
+"""Start a child process that dies with its parent and keeps to one thread; say how it exited."""
 
 import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -72,7 +72,7 @@ def launch(
 
 
 def stop(process: "subprocess.Popen[bytes]", grace_s: float = 5.0) -> None:
-    """Ask the child to end, then make it."""
+    """Send SIGTERM, and after `grace_s` SIGKILL."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -81,3 +81,39 @@ def stop(process: "subprocess.Popen[bytes]", grace_s: float = 5.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def exit_words(code: int, oom_kills_before: int) -> str:
+    """How a child exited; `oom_kills_before` is `oom_kills()` when it was started."""
+    if code >= 0:
+        return f"exited with code {code}"
+    known = {number.value: number.name for number in signal.Signals}
+    name = known.get(-code, f"signal {-code}")
+    is_memory = -code == signal.SIGKILL and oom_kills() > oom_kills_before
+    return f"was killed by {name}{' (out of memory?)' if is_memory else ''}"
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed to free memory, here and in this cgroup."""
+    count = 0
+    for file in _oom_counters():
+        try:
+            lines = file.read_text().splitlines()
+        except OSError:
+            continue
+        count += sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+    return count
+
+
+def _oom_counters() -> Iterator[Path]:
+    yield Path("/proc/vmstat")
+    try:
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in groups:
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            yield Path(f"/sys/fs/cgroup{group}/memory.events")
+        elif controllers == "memory":
+            yield Path(f"/sys/fs/cgroup/memory{group}/memory.oom_control")

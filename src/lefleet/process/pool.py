@@ -8,8 +8,8 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Self, cast
 
-from lefleet.errors import StageFailed
-from lefleet.process.launch import launch, stop
+from lefleet.errors import ChildKilled, StageFailed
+from lefleet.process.launch import exit_words, launch, oom_kills, stop
 
 DONE = b"."
 """The line that ends the answers to one piece of work."""
@@ -28,6 +28,8 @@ class Pool:
         self._size = size
         self._log_path = log
         self._log = log.open("ab")
+        self._log_start = self._log.tell()
+        self._oom_kills = oom_kills()
         self._workers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -60,7 +62,7 @@ class Pool:
                     _stdin(worker).write(line + b"\n")
                     _stdin(worker).flush()
                 except BrokenPipeError as error:
-                    raise self._died(worker) from error
+                    raise self._failure(worker) from error
                 if _stdout(worker).fileno() not in buffers:
                     buffers[_stdout(worker).fileno()] = b""
                     selector.register(_stdout(worker), selectors.EVENT_READ, worker)
@@ -77,7 +79,7 @@ class Pool:
                     worker: subprocess.Popen[bytes] = key.data
                     data = _stdout(worker).read1()
                     if not data:
-                        raise self._died(worker)
+                        raise self._failure(worker)
                     *lines, buffers[key.fd] = (buffers[key.fd] + data).split(b"\n")
                     for answer in lines:
                         if answer != DONE:
@@ -93,14 +95,15 @@ class Pool:
         self._workers.append(worker)
         return worker
 
-    def _died(self, worker: "subprocess.Popen[bytes]") -> StageFailed:
+    def _failure(self, worker: "subprocess.Popen[bytes]") -> StageFailed:
         code = worker.wait()
-        self._log.flush()
-        lines = self._log_path.read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it said nothing"
-        return StageFailed(
-            f"A worker ended with code {code}: {last}.", f"Its log is {self._log_path}."
-        )
+        words, where = exit_words(code, self._oom_kills), f"Its log is {self._log_path}."
+        if code < 0:
+            return ChildKilled(f"A worker {words}.", where)
+        # What stands before is of earlier attempts.
+        said = self._log_path.read_bytes()[self._log_start :].decode(errors="replace")
+        last = (said.strip().splitlines() or ["it printed nothing"])[-1]
+        return StageFailed(f"A worker {words}: {last}.", where)
 
 
 def _stdin(worker: "subprocess.Popen[bytes]") -> BufferedWriter:

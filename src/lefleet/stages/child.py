@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from lefleet.errors import BadInput, LeFleetError, StageFailed
-from lefleet.process import launch, stop
+from lefleet.errors import BadInput, ChildKilled, LeFleetError, StageFailed
+from lefleet.process import exit_words, launch, oom_kills, stop
 from lefleet.records import Record, Request, decode, validated
 from lefleet.records.border import Strict
 from lefleet.stages.folder import (
@@ -45,6 +45,8 @@ class Failure(Strict, frozen=True, kw_only=True):
     problem: str
     remedy: str
     exit_code: int
+    is_killed: bool = False
+    """A signal killed one of its children."""
 
 
 def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
@@ -68,6 +70,7 @@ def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
         return record
     with StageFolder(folder, request) as stage:
         pass
+    before = oom_kills()
     child = start(folder)
     try:
         watch(folder, lambda: child.poll() is None, progress)
@@ -77,7 +80,7 @@ def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
     record = read_record(folder)
     if record is not None:
         return record
-    failure = read_failure(folder, code)
+    failure = read_failure(folder, code, before)
     if stage.is_new and failure.exit_code == BadInput.exit_code:
         stage.discard()
     raise failure
@@ -104,21 +107,22 @@ def read_progress(folder: Path) -> Update | None:
         return None
 
 
-def read_failure(folder: Path, code: int) -> LeFleetError:
-    """Why the stage in `folder` ended without a record; `code` is its exit code where known."""
+def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError:
+    """Why the stage in `folder` ended without a record, as it wrote or as its exit code says."""
     file = folder / FAILURE
     if file.exists():
         said: Failure = decode(file.read_bytes(), Failure, str(file))
-        kind = BadInput if said.exit_code == BadInput.exit_code else StageFailed
-        return kind(said.problem, said.remedy)
+        if said.exit_code == BadInput.exit_code:
+            return BadInput(said.problem, said.remedy)
+        return (ChildKilled if said.is_killed else StageFailed)(said.problem, said.remedy)
     log = folder / LOG
-    words = (
-        last_words(split_lines(log.read_text(errors="replace")), count=1) if log.exists() else ""
-    )
-    return StageFailed(
-        f"The stage ended with code {code}: {words or 'it said nothing'}.",
-        f"Its log is {log}. Run the same command again to go on.",
-    )
+    problem = f"The stage {exit_words(code, oom_kills_before)}"
+    remedy = f"Its log is {log}. Run the same command again to resume it."
+    if code < 0:
+        return ChildKilled(f"{problem}.", remedy)
+    text = log.read_text(errors="replace") if log.exists() else ""
+    words = last_words(split_lines(text), count=1) or "it printed nothing"
+    return StageFailed(f"{problem}: {words}.", remedy)
 
 
 def execute(folder: Path) -> int:
@@ -139,7 +143,12 @@ def execute(folder: Path) -> int:
 
 def _fail(folder: Path, error: LeFleetError) -> int:
     """Leave word of the failure, where there is room for it."""
-    said = Failure(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code)
+    said = Failure(
+        problem=error.problem,
+        remedy=error.remedy,
+        exit_code=error.exit_code,
+        is_killed=isinstance(error, ChildKilled),
+    )
     with contextlib.suppress(OSError):
         write_durably(folder / FAILURE, msgspec.json.encode(said))
     return error.exit_code

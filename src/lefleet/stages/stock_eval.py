@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from lefleet.errors import StageFailed
-from lefleet.process import launch, stop
+from lefleet.errors import ChildKilled, StageFailed
+from lefleet.process import exit_words, launch, oom_kills, stop
 from lefleet.records import EpisodeRecord, EvaluateRequest
 from lefleet.records.evaluate import PolicyRole
 from lefleet.stages.folder import StageFolder
@@ -52,18 +52,19 @@ def stock_episodes(
 ) -> Iterator[EpisodeRecord]:
     """Run one policy's whole block; lerobot-eval reports all episodes at its end."""
     output = stage.fresh(role)
+    before = oom_kills()
     with stage.log.open("ab") as log:
         child = launch(eval_command(request, checkpoint, output), stdout=log, stderr=log)
         try:
             code = child.wait()
         finally:
             stop(child)
+    words, where = exit_words(code, before), f"The whole log is {stage.log}."
+    if code < 0:
+        raise ChildKilled(f"lerobot-eval {words}.", where)
     if code:
-        words = last_words(split_lines(stage.log.read_text(errors="replace")))
-        raise StageFailed(
-            f"lerobot-eval failed with exit code {code}: {words or 'it said nothing'}.",
-            f"The whole log is {stage.log}.",
-        )
+        said = last_words(split_lines(stage.log.read_text(errors="replace")))
+        raise StageFailed(f"lerobot-eval {words}: {said or 'it printed nothing'}.", where)
     info = msgspec.json.decode((output / "eval_info.json").read_bytes())
     for task in info["per_task"]:
         metrics = task["metrics"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lefleet.errors import BadInput, StageFailed
-from lefleet.process import launch, stop
+from lefleet.errors import BadInput, ChildKilled, StageFailed
+from lefleet.process import exit_words, launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
 from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info
 from lefleet.stages.coverage import require_coverage
@@ -97,6 +97,7 @@ def _follow(
     command: Invocation, request: TrainRequest, reached: int, log: Any, progress: Progress
 ) -> None:
     """Run the child to its end, copying what it says to the log and its progress to the user."""
+    before = oom_kills()
     child = launch(
         command.argv,
         stdout=subprocess.PIPE,
@@ -120,11 +121,12 @@ def _follow(
     finally:
         stop(child)
         child.stdout.close()  # type: ignore[union-attr]
+    words, where = exit_words(code, before), f"The whole log is {log.name}."
+    if code < 0:
+        raise ChildKilled(f"Training {words}.", where)
     if code:
-        raise StageFailed(
-            f"Training failed with exit code {code}: {last_words(said) or 'it said nothing'}.",
-            f"The whole log is {log.name}.",
-        )
+        said_last = last_words(said) or "it printed nothing"
+        raise StageFailed(f"Training {words}: {said_last}.", where)
 
 
 def _lines(child: "subprocess.Popen[bytes]", log: Any) -> Iterator[str]:

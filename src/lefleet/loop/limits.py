@@ -1,13 +1,17 @@
-"""What a run has spent, and which limit it reaches: pure functions."""
+"""Limits of a run, as pure functions: budgets, attempts at a stage, and waits between them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from lefleet.ledger import AttemptRow
 from lefleet.loop.state import RunState
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
+MAX_BACKOFF_S = 30.0
 
-class Spent(NamedTuple):
-    """Spent so far."""
+
+class Usage(NamedTuple):
+    """What a run has used so far."""
 
     wall_s: float
     device_s: float
@@ -15,7 +19,7 @@ class Spent(NamedTuple):
     evaluation_episodes: int
 
 
-def spent(state: RunState, wall_s: float, running_s: float = 0.0) -> Spent:
+def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
     """`running_s` is how long the current stage has been running."""
     collected = evaluated = 0
     for cycle in state.cycles:
@@ -25,10 +29,10 @@ def spent(state: RunState, wall_s: float, running_s: float = 0.0) -> Spent:
             evaluated += evaluation.result.overall.episodes
         if (gate := cycle.gate()) is not None:
             evaluated += gate.episodes
-    return Spent(wall_s, state.device_seconds + running_s, collected, evaluated)
+    return Usage(wall_s, state.device_seconds + running_s, collected, evaluated)
 
 
-def reached(budgets: Budgets, used: Spent) -> str:
+def reached(budgets: Budgets, used: Usage) -> str:
     """The limit that is reached, in words; empty when there is none."""
     limits = (
         ("wall_hours", used.wall_s / 3600, budgets.wall_hours),
@@ -42,7 +46,7 @@ def reached(budgets: Budgets, used: Spent) -> str:
     return ""
 
 
-def would_exceed(budgets: Budgets, used: Spent, request: Request, tasks: int) -> str:
+def would_exceed(budgets: Budgets, used: Usage, request: Request, tasks: int) -> str:
     """The limit that carrying out `request` would exceed, in words."""
     match request:
         case EvaluateRequest():
@@ -59,3 +63,34 @@ def would_exceed(budgets: Budgets, used: Spent, request: Request, tasks: int) ->
         f"budget evaluation_episodes of {budgets.evaluation_episodes} does not hold "
         f"{planned} more after {used.evaluation_episodes}"
     )
+
+
+def attempts_used(attempts: Sequence[AttemptRow], after: int, *states: str) -> int:
+    """How many attempts at a stage count against a limit.
+
+    Those that ended in one of `states` and recorded nothing new: no further episode, no later
+    training checkpoint. `after` is the last attempt before the run was resumed.
+    """
+    count = most = 0
+    for attempt in attempts:
+        is_new, most = attempt.recorded > most, max(attempt.recorded, most)
+        count += attempt.id > after and attempt.state in states and not is_new
+    return count
+
+
+def backoff_s(attempts: Sequence[AttemptRow], after: int, now: float) -> float:
+    """How long to wait before the next attempt at a stage.
+
+    After two kills in a row 2 s since the last one, then 4 s, 8 s, up to MAX_BACKOFF_S.
+    """
+    kills = 0
+    for attempt in reversed(attempts):
+        if attempt.id <= after or attempt.state not in ("killed", "gone"):
+            break
+        kills += 1
+    if kills < 2:
+        return 0.0
+    wait = min(2.0 ** (kills - 1), MAX_BACKOFF_S)
+    passed = now - (attempts[-1].ended_at or now)
+    # A clock that was set back must not make the wait longer.
+    return wait - passed if 0 <= passed < wait else 0.0

@@ -1,4 +1,4 @@
-"""A stage process: its record is taken, it is attached to, or it is launched."""
+"""A stage process: its record is taken, it is attached to, launched, watched, and ended."""
 
 import contextlib
 import os
@@ -10,12 +10,22 @@ from pathlib import Path
 import pytest
 
 from lefleet.errors import BadInput, StageFailed
-from lefleet.loop import attempt
-from lefleet.loop.attempt import Cancelled, Ending, Gone, cancel, carry_out
+from lefleet.ledger import open_ledger
+from lefleet.loop import stage_process as module
+from lefleet.loop.stage_process import (
+    Cancellation,
+    StageCancelled,
+    StageGone,
+    StageMonitor,
+    cancel,
+    carry_out,
+    end_processes,
+)
 from lefleet.process import launch, processes_marked, stop
-from lefleet.records import ExpertDemos, encode
+from lefleet.records import Budgets, ExpertDemos, encode
 from lefleet.stages.child import STAGE_MARK
 from lefleet.stages.folder import StageFolder, read_record
+from tests.loop.states import config, state
 from tests.samples import dataset_record, finished_stage
 
 REQUEST = ExpertDemos(tasks=("push",))
@@ -74,7 +84,7 @@ def stage(tmp_path, monkeypatch):
     """A stage whose launch starts `stage.body` instead of a real one."""
     made = Stage(tmp_path / "stage")
     made.body = COMMIT
-    monkeypatch.setattr(attempt, "start", lambda folder, *, detached: made.program(made.body))
+    monkeypatch.setattr(module, "start", lambda folder, *, detached: made.program(made.body))
     yield made
     made.end()
 
@@ -85,7 +95,7 @@ def test_a_record_is_taken(stage):
     assert (stage.launched, stage.programs) == (0, [])
 
 
-def test_a_stage_that_nobody_works_on_is_launched(stage):
+def test_a_stage_without_a_process_is_launched(stage):
     assert stage.carry_out() == dataset_record()
     assert stage.launched == 1
     assert (stage.folder / "request.json").exists()
@@ -103,11 +113,11 @@ def test_a_stage_that_is_running_is_attached_to(stage):
     assert (stage.launched, len(stage.programs)) == (0, 1)
 
 
-def test_a_stage_that_ends_without_a_word_while_attached_is_gone(stage):
+def test_a_stage_that_exits_without_a_record_while_attached_is_gone(stage):
     with StageFolder(stage.folder, REQUEST):
         pass
     other = stage.ready(HOLD)
-    with pytest.raises(Gone, match="nobody was looking"):
+    with pytest.raises(StageGone, match="exited without a record"):
         stage.carry_out(must_end=other.kill)
 
 
@@ -134,49 +144,49 @@ def test_a_process_of_another_stage_is_left_alone(stage, tmp_path):
 
 
 def test_a_cancelled_stage_is_dead_though_it_ignores_the_request(stage, monkeypatch):
-    monkeypatch.setattr(attempt, "GRACE_S", 0.3)
+    monkeypatch.setattr(module, "GRACE_S", 0.3)
     stage.body = STUBBORN
-    ending = Ending("stop", "a person asked for it")
+    cancellation = Cancellation("stop", "a person asked for it")
 
-    def once_it_runs() -> Ending:
+    def once_it_runs() -> Cancellation:
         stage.programs[0].stdout.readline()
-        return ending
+        return cancellation
 
-    with pytest.raises(Cancelled) as caught:
+    with pytest.raises(StageCancelled) as caught:
         stage.carry_out(must_end=once_it_runs)
-    assert caught.value.ending == ending
-    assert processes_marked(STAGE_MARK, str(stage.folder)) == []
+    assert caught.value.cancellation == cancellation
+    assert str(stage.folder) not in processes_marked(STAGE_MARK).values()
     assert stage.programs[0].wait() == -signal.SIGKILL
 
 
 def test_a_stage_that_ends_when_asked_is_not_killed(stage):
     child = stage.ready("print(flush=True); signal.pause()")
-    cancel(stage.folder)
+    cancel({stage.folder})
     assert child.wait() == -signal.SIGTERM
 
 
 def test_a_process_that_cannot_be_ended_is_named(stage, monkeypatch):
-    monkeypatch.setattr(attempt, "GRACE_S", 0.0)
+    monkeypatch.setattr(module, "GRACE_S", 0.0)
     child = stage.ready(STUBBORN)
     with pytest.raises(StageFailed, match=str(child.pid)):
-        attempt.end_leftovers(stage.folder, signal.SIGTERM)
+        end_processes({stage.folder}, signal.SIGTERM)
 
 
 def test_a_process_that_was_killed_is_gone(stage):
     stage.body = "os.kill(os.getpid(), signal.SIGKILL)"
-    with pytest.raises(Gone, match="killed by signal 9"):
+    with pytest.raises(StageGone, match="was killed by SIGKILL"):
         stage.carry_out()
 
 
 @pytest.mark.parametrize(("code", "kind"), [(1, StageFailed), (2, BadInput)])
-def test_a_failure_is_told_as_the_stage_told_it(stage, code, kind):
+def test_a_failure_has_the_words_of_the_stage(stage, code, kind):
     said = f'{{"problem": "No.", "remedy": "Wait.", "exit_code": {code}}}'
     stage.body = f"(folder / 'failure.json').write_text({said!r}); sys.exit({code})"
     with pytest.raises(kind, match=r"No\. Wait\."):
         stage.carry_out()
 
 
-def test_a_stage_that_fails_without_a_word_is_reported_with_its_code(stage):
+def test_a_stage_that_fails_without_a_message_is_reported_with_its_code(stage):
     stage.body = "sys.exit(3)"
     with pytest.raises(StageFailed, match="code 3"):
         stage.carry_out()
@@ -206,7 +216,7 @@ def test_a_stage_running_for_another_request_is_not_attached_to(stage):
     other = stage.ready(HOLD + COMMIT)
     with pytest.raises(BadInput, match="another request"):
         stage.carry_out(must_end=other.stdin.close)
-    assert other.poll() is None, "it is somebody else's"
+    assert other.poll() is None, "it belongs to another request"
 
 
 def test_a_request_that_is_changed_while_the_stage_runs_is_noticed(stage):
@@ -227,8 +237,96 @@ def test_a_record_that_came_while_the_stage_was_cancelled_is_taken(stage):
         f"signal.signal(signal.SIGTERM, lambda *_: {COMMIT}); print(flush=True); signal.pause()"
     )
 
-    def once_it_runs() -> Ending:
+    def once_it_runs() -> Cancellation:
         stage.programs[0].stdout.readline()
-        return Ending("budget", "used up")
+        return Cancellation("budget", "used up")
 
     assert stage.carry_out(must_end=once_it_runs) == dataset_record()
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """Makes a monitor of a stage; `pass_time` moves its clock in steps and asks at each."""
+    clock, ledger = Clock(), open_ledger(tmp_path)
+    ledger.create_run("r", {})
+    monkeypatch.setattr(module, "time", clock)
+
+    def start(wall_s: float = 0.0, device_seconds: float = 0.0, **changes):
+        now = state(of=config(hang_after_s=10.0, **changes), device_seconds=device_seconds)
+        monitor = StageMonitor(ledger, "r", tmp_path, now, lambda: wall_s)
+
+        def pass_time(*steps: float):
+            answers = []
+            for seconds in steps:
+                clock.now += seconds
+                answers.append(monitor.must_end())
+            return answers[-1]
+
+        return pass_time
+
+    yield start, ledger
+    ledger.close()
+
+
+def test_a_stage_that_may_go_on_does(watched):
+    start, _ = watched
+    assert start()(1.0) is None
+
+
+def test_a_request_to_stop_ends_it(watched):
+    start, ledger = watched
+    ledger.request_stop("r")
+    assert start()(1.0) == ("stop", "a person asked for it")
+
+
+def test_the_ledger_is_not_asked_all_the_time(watched):
+    start, ledger = watched
+    ledger.request_stop("r")
+    pass_time = start()
+    assert pass_time(0.1) is None
+    assert pass_time(0.5).kind == "stop"
+
+
+def test_wall_time_ends_it(watched):
+    start, _ = watched
+    pass_time = start(wall_s=3600.0, budgets=Budgets(wall_hours=1.0))
+    assert pass_time(1.0).kind == "budget"
+
+
+def test_its_own_running_time_counts(watched):
+    start, _ = watched
+    pass_time = start(device_seconds=3590.0, budgets=Budgets(device_hours=1.0))
+    assert pass_time(4.0, 4.0) is None
+    assert pass_time(4.0).kind == "budget"
+
+
+def test_a_stage_without_a_sign_of_life_hangs(watched):
+    start, _ = watched
+    pass_time = start()
+    assert pass_time(1.0, 4.0, 4.0) is None
+    assert pass_time(4.0) == ("hang", "no sign of life for 10 s")
+
+
+@pytest.mark.parametrize("name", ["progress.json", "log.txt", "attempts.jsonl", "episodes.jsonl"])
+def test_a_file_that_changes_is_a_sign_of_life(watched, tmp_path, name):
+    start, _ = watched
+    pass_time = start()
+    pass_time(1.0, 4.0, 4.0)
+    (tmp_path / name).write_text("alive")
+    assert pass_time(4.0, 4.0, 4.0) is None
+    assert pass_time(4.0).kind == "hang"
+
+
+def test_a_long_gap_between_two_questions_is_no_quiet_time(watched):
+    start, _ = watched
+    pass_time = start()
+    assert pass_time(1.0, 3600.0, 3600.0) is None

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -26,14 +27,18 @@ def started():
             process.stdout.close()
 
 
+def found(mark: Path) -> list[int]:
+    return [pid for pid, value in processes_marked(NAME).items() if value == str(mark)]
+
+
 def test_a_marked_process_is_found(started, tmp_path):
     process = started("sleep", "600", mark=str(tmp_path))
-    assert processes_marked(NAME, str(tmp_path)) == [process.pid]
+    assert found(tmp_path) == [process.pid]
 
 
 def test_a_detached_process_is_found(started, tmp_path):
     process = started("sleep", "600", mark=str(tmp_path), detached=True)
-    assert processes_marked(NAME, str(tmp_path)) == [process.pid]
+    assert found(tmp_path) == [process.pid]
 
 
 def test_a_child_of_a_marked_process_is_found(started, tmp_path):
@@ -42,18 +47,20 @@ def test_a_child_of_a_marked_process_is_found(started, tmp_path):
     )
     child = int(shell.stdout.readline())
     try:
-        assert set(processes_marked(NAME, str(tmp_path))) == {shell.pid, child}
+        assert set(found(tmp_path)) == {shell.pid, child}
     finally:
         os.kill(child, 9)
 
 
 def test_a_longer_value_is_another_mark(started, tmp_path):
     started("sleep", "600", mark=f"{tmp_path}/cycle_10")
-    assert processes_marked(NAME, f"{tmp_path}/cycle_1") == []
+    assert found(tmp_path / "cycle_1") == []
 
 
-def test_a_process_that_has_ended_is_not_found_though_nobody_has_waited_for_it(started, tmp_path):
+def test_a_process_that_has_ended_is_not_found_before_its_parent_has_waited_for_it(
+    started, tmp_path
+):
     process = started("true", mark=str(tmp_path), stdout=subprocess.PIPE)
     process.stdout.read()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert processes_marked(NAME, str(tmp_path)) == []
+    assert found(tmp_path) == []

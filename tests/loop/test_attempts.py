@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from lefleet.ledger import AttemptRow, open_ledger, store
-from lefleet.loop.books import Books
+from lefleet.loop import stage_process
+from lefleet.loop.attempts import Attempts, recorded
+from lefleet.loop.limits import attempts_used
 from lefleet.stages.folder import StageFolder
 from tests.ledger.ledgers import REQUEST, execute
-from tests.loop.test_attempt import HOLD, OTHER, Stage
+from tests.loop.test_stage_process import HOLD, OTHER, Stage
 from tests.samples import dataset_record, finished_stage
 
 HOUR = 3600.0
@@ -27,7 +29,7 @@ class Bench:
         started = self.now - 3 * HOUR
         execute(workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
         self.folder = workdir / "r" / "cycle_0" / "collect"
-        self.books = Books(self.ledger, "r", workdir / "r")
+        self.attempts = Attempts(self.ledger, "r", workdir / "r")
         self.stage = Stage(self.folder)
 
     @property
@@ -53,7 +55,7 @@ def bench(tmp_path):
 def test_a_committed_stage_ended_when_its_record_was_written(bench):
     finished_stage(bench.folder, REQUEST, dataset_record())
     bench.date("record.json", hours_ago=1)
-    bench.books.commit(bench.attempt, dataset_record())
+    bench.attempts.commit(bench.attempt, dataset_record())
     assert (bench.attempt.state, bench.hours()) == ("committed", 2.0)
 
 
@@ -62,7 +64,7 @@ def test_an_abandoned_attempt_ended_at_its_last_sign_of_life(bench, sign):
     bench.folder.mkdir(parents=True)
     (bench.folder / sign).touch()
     bench.date(sign, hours_ago=2.5)
-    bench.books.abandon(bench.attempt)
+    bench.attempts.abandon(bench.attempt)
     assert (bench.attempt.state, bench.hours()) == ("gone", 0.5)
     assert bench.ledger.events("r")[-1].kind == "stage_gone"
 
@@ -73,7 +75,7 @@ def test_an_attempt_does_not_end_before_it_started(bench, hours_ago):
     if hours_ago:
         (bench.folder / "log.txt").touch()
         bench.date("log.txt", hours_ago)
-    bench.books.abandon(bench.attempt)
+    bench.attempts.abandon(bench.attempt)
     assert bench.hours() == 0.0
 
 
@@ -85,7 +87,7 @@ def test_an_attempt_that_the_next_one_closes_is_an_event_too(bench):
 
 def test_settling_takes_a_record_that_is_there(bench):
     finished_stage(bench.folder, REQUEST, dataset_record())
-    bench.books.settle("enough")
+    bench.attempts.settle("enough")
     assert (bench.attempt.state, bench.attempt.record) == ("committed", dataset_record())
 
 
@@ -93,7 +95,7 @@ def test_settling_ends_a_process(bench):
     with StageFolder(bench.folder, REQUEST):
         pass
     child = bench.stage.ready(HOLD)
-    bench.books.settle("enough")
+    bench.attempts.settle("enough")
     assert child.wait(30) < 0
     attempt = bench.attempt
     assert (attempt.state, attempt.error, bench.hours()) == ("cancelled", "enough", 3.0)
@@ -103,13 +105,13 @@ def test_settling_a_dead_stage_counts_to_its_last_sign_of_life(bench):
     bench.folder.mkdir(parents=True)
     (bench.folder / "log.txt").touch()
     bench.date("log.txt", hours_ago=2)
-    bench.books.settle("enough")
+    bench.attempts.settle("enough")
     assert (bench.attempt.state, bench.hours()) == ("cancelled", 1.0)
 
 
 def test_settling_does_not_take_what_another_request_made(bench):
     finished_stage(bench.folder, OTHER, dataset_record())
-    bench.books.settle("enough")
+    bench.attempts.settle("enough")
     assert bench.attempt.state == "failed"
     assert "another request" in bench.attempt.error
 
@@ -118,14 +120,50 @@ def test_settling_ends_what_no_attempt_knows_of(bench):
     bench.ledger.end_attempt(bench.attempt, "gone", "killed by signal 9")
     bench.folder.mkdir(parents=True)
     child = bench.stage.ready("print(flush=True); signal.pause()")
-    bench.books.settle("enough")
+    bench.attempts.settle("enough")
     assert child.wait(30) < 0
 
 
-def test_bad_attempts_count_from_the_last_resume_also_when_the_clock_steps_back(bench, monkeypatch):
-    bench.ledger.end_attempt(bench.attempt, "failed", "before")
+def test_settling_looks_through_the_processes_once_however_many_stages_there_are(
+    bench, monkeypatch
+):
+    for cycle in range(5):
+        (bench.folder.parents[1] / f"cycle_{cycle}" / "train").mkdir(parents=True)
+    looks, real = [], stage_process.processes_marked
+
+    def counted(name: str) -> dict[int, str]:
+        looks.append(name)
+        return real(name)
+
+    monkeypatch.setattr(stage_process, "processes_marked", counted)
+    bench.attempts.settle("enough")
+    assert len(looks) == 1
+
+
+def test_attempts_count_from_the_last_resume_also_when_the_clock_steps_back(bench, monkeypatch):
+    bench.attempts.close(bench.attempt, "failed", "before")
     bench.ledger.resume_run("r")
     monkeypatch.setattr(store.time, "time", lambda: bench.now - 10 * HOUR)
     attempt = bench.ledger.start_attempt("r", 0, "collect", REQUEST)
-    bench.ledger.end_attempt(attempt, "failed", "after")
-    assert [one.error for one in bench.books.bad(0, "collect", "failed")] == ["after"]
+    bench.attempts.close(attempt, "failed", "after")
+    made = bench.attempts.of(0, "collect")
+    assert [one.error for one in made] == ["before", "after"]
+    assert attempts_used(made, bench.ledger.run("r").resumed_after, "failed") == 1
+
+
+def test_what_a_stage_has_recorded_is_its_episodes_and_its_training_steps(tmp_path):
+    assert recorded(tmp_path) == 0
+    (tmp_path / "attempts.jsonl").write_text("{}\n{}\n{}\n{half a li")
+    assert recorded(tmp_path) == 3
+    checkpoints = tmp_path / "training" / "checkpoints"
+    (checkpoints / "000400").mkdir(parents=True)
+    assert recorded(tmp_path) == 3, "a checkpoint counts when it is complete"
+    (checkpoints / "last").symlink_to("000400")
+    assert recorded(tmp_path) == 403
+
+
+def test_a_closed_attempt_keeps_what_was_recorded(bench):
+    bench.folder.mkdir(parents=True)
+    (bench.folder / "attempts.jsonl").write_text("{}\n")
+    bench.attempts.close(bench.attempt, "killed", "A worker was killed by SIGKILL.")
+    assert (bench.attempt.state, bench.attempt.recorded) == ("killed", 1)

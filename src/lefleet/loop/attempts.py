@@ -1,0 +1,90 @@
+"""The attempts at a run's stages: opened and closed in the ledger, as the stage folders show."""
+
+import time
+from pathlib import Path
+
+from lefleet.errors import BadInput
+from lefleet.ledger import AttemptRow, Ledger
+from lefleet.ledger.store import UNSEEN
+from lefleet.loop.requests import stage_folder
+from lefleet.loop.stage_process import JOURNALS, cancel, last_sign_of_life
+from lefleet.records import ComparisonRecord, EpisodeRecord, EvaluationRecord, Record, Request
+from lefleet.stages.folder import RECORD, committed, is_locked
+from lefleet.stages.journal import Journal
+
+
+class Attempts:
+    """The attempts of one run. An attempt may have ended while no controller was running, so
+    closing one takes the time from the stage's files."""
+
+    def __init__(self, ledger: Ledger, run: str, folder: Path) -> None:
+        self._ledger = ledger
+        self._run = run
+        self._folder = folder
+
+    def of(self, cycle: int, stage: str) -> list[AttemptRow]:
+        """All attempts at one stage, oldest first."""
+        found = self._ledger.attempts(self._run)
+        return [one for one in found if (one.cycle, one.stage) == (cycle, stage)]
+
+    def unfinished(self) -> list[AttemptRow]:
+        """Attempts whose end is not known yet."""
+        return [one for one in self._ledger.attempts(self._run) if one.state == "running"]
+
+    def current(self, cycle: int, stage: str, request: Request) -> AttemptRow:
+        """The attempt that is running; a new one where the stage was started by hand."""
+        for attempt in self.of(cycle, stage):
+            if attempt.state == "running":
+                return attempt
+        return self._ledger.start_attempt(self._run, cycle, stage, request)
+
+    def commit(self, attempt: AttemptRow, record: Record) -> None:
+        """Commit a stage's record, with its episodes."""
+        folder = self._stage(attempt)
+        episodes: list[EpisodeRecord] = []
+        if isinstance(record, EvaluationRecord | ComparisonRecord):
+            with Journal(folder / record.episodes_file, EpisodeRecord) as journal:
+                episodes = journal.lines
+        ended_at = (folder / RECORD).stat().st_mtime
+        self._ledger.commit_stage(attempt, record, episodes, ended_at=ended_at)
+
+    def close(
+        self, attempt: AttemptRow, state: str, error: str, ended_at: float | None = None
+    ) -> None:
+        """Close an attempt that brought no record; without `ended_at` it ended now."""
+        amount = recorded(self._stage(attempt))
+        self._ledger.end_attempt(attempt, state, error, recorded=amount, ended_at=ended_at)
+
+    def abandon(self, attempt: AttemptRow) -> None:
+        """Close an attempt that ended while no controller was running."""
+        self.close(attempt, "gone", UNSEEN, last_sign_of_life(self._stage(attempt)))
+
+    def settle(self, reason: str) -> None:
+        """Leave nothing open and nothing running: take what is done, end what is not."""
+        unfinished = [(attempt, self._last_moment(attempt)) for attempt in self.unfinished()]
+        cancel(set(self._folder.glob("cycle_*/*")))
+        for attempt, moment in unfinished:
+            try:
+                record = committed(self._stage(attempt), attempt.request)
+            except BadInput as error:
+                self.close(attempt, "failed", str(error), moment)
+                continue
+            if record is None:
+                self.close(attempt, "cancelled", reason, moment)
+            else:
+                self.commit(attempt, record)
+
+    def _last_moment(self, attempt: AttemptRow) -> float:
+        folder = self._stage(attempt)
+        return time.time() if is_locked(folder) else last_sign_of_life(folder)
+
+    def _stage(self, attempt: AttemptRow) -> Path:
+        return stage_folder(self._folder, attempt.cycle, attempt.stage)
+
+
+def recorded(folder: Path) -> int:
+    """How much of a stage's work is on disk, to resume from: episodes and training steps."""
+    files = [folder / name for name in JOURNALS]
+    episodes = sum(file.read_bytes().count(b"\n") for file in files if file.exists())
+    last = (folder / "training" / "checkpoints" / "last").resolve().name
+    return episodes + (int(last) if last.isdigit() else 0)
