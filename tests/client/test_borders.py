@@ -56,10 +56,14 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import)
         for alias in node.names
     ]
-    return {
-        *plain,
-        *(n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module),
-    }
+    named = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
+    folders = [
+        f"{node.module}.{alias.name}"
+        for node in named
+        if node.module == "lefleet_client"
+        for alias in node.names
+    ]
+    return {*plain, *folders, *(n.module for n in named if n.module != "lefleet_client")}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -28,7 +28,7 @@ from lefleet_client.remote import (
     example_observation,
     ping,
 )
-from lefleet_client.remote.encoding import ArrayFrame
+from lefleet_client.remote.observation import ArrayFrame
 from lefleet_client.transport import Transport
 from lefleet_client.wire import ServerStatus
 

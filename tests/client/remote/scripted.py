@@ -23,8 +23,48 @@ CONTRACT = wire.Contract(
 STEPS = 4
 
 
+def capabilities(model: str = "lerobot/act", digest: str = "d1") -> wire.Capabilities:
+    return wire.Capabilities(
+        model=model,
+        revision="main",
+        digest=digest,
+        contract=CONTRACT,
+        chunk_size=STEPS,
+        n_action_steps=STEPS,
+        n_obs_steps=1,
+        supports_rtc=False,
+        rtc_horizon=0,
+        serving_mode="shared",
+    )
+
+
+def server_status(server: str, *, digest: str = "d1", **fields) -> wire.ServerStatus:
+    usual = {
+        "service": "fold",
+        "instance_id": f"{server}-1",
+        "capabilities": capabilities(digest=digest),
+        "draining": False,
+        "sessions": 0,
+        "max_sessions": 8,
+        "load": 0.0,
+    }
+    return wire.ServerStatus(server=server, **{**usual, **fields})
+
+
+def acknowledgement(server: str, session_epoch: int, **fields) -> wire.SessionAck:
+    usual = {
+        "session_id": f"{server}-{session_epoch}",
+        "schema_version": 1,
+        "instance_id": f"{server}-1",
+        "capabilities": capabilities(),
+        "image_codec": "auto",
+        "load": 0.0,
+    }
+    return wire.SessionAck(session_epoch=session_epoch, **{**usual, **fields})
+
+
 @dataclass(frozen=True)
-class Mail:
+class ServerRequest:
     """An observation as it came, with the means to answer it."""
 
     server: "ScriptedServer"
@@ -67,12 +107,12 @@ class Mail:
         self.server.say(self.client, body, header)
 
 
-def answer(mail: Mail) -> None:
+def answer(request: ServerRequest) -> None:
     """What a server without a script does."""
-    if mail.body.probe:
-        mail.probed()
+    if request.body.probe:
+        request.probed()
     else:
-        mail.chunk()
+        request.chunk()
 
 
 class ScriptedServer:
@@ -86,7 +126,7 @@ class ScriptedServer:
         transport: Transport,
         name: str = "a",
         *,
-        act: Callable[[Mail], None] = answer,
+        act: Callable[[ServerRequest], None] = answer,
         rejection: wire.SessionRejected | None = None,
         service: str = "fold",
         model: str = "lerobot/act",
@@ -103,18 +143,8 @@ class ScriptedServer:
         self.opens, self.closes, self.resets, self.observations = Log(), Log(), Log(), Log()
         self._transport = transport
         self._service, self._load = service, load
-        self.capabilities = wire.Capabilities(
-            model=model,
-            revision="main",
-            digest=digest,
-            contract=CONTRACT,
-            chunk_size=STEPS,
-            n_action_steps=STEPS,
-            n_obs_steps=1,
-            supports_rtc=False,
-            rtc_horizon=0,
-            serving_mode="shared",
-        )
+        self.capabilities = capabilities(model, digest)
+        self.instance_id = f"{name}-1"
         self._image_codec, self._warnings = image_codec, warnings
         self._epochs: dict[str, int] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -155,12 +185,12 @@ class ScriptedServer:
     def _hear(self, sample: Sample) -> None:
         header = wire.Header.unpack(sample.attachment)
         client = wire.parse_key(sample.key).client
-        mail = Mail(self, client, header, wire.OBSERVATION.decode(sample.payload))
+        request = ServerRequest(self, client, header, wire.OBSERVATION.decode(sample.payload))
         if self._epochs.get(client) != header.session_epoch:
-            mail.event(wire.SessionClosed(reason="there is no session; open one"))
+            request.event(wire.SessionClosed(reason="there is no session; open one"))
             return
-        self.observations.add(mail)
-        self.act(mail)
+        self.observations.add(request)
+        self.act(request)
 
     def _session(self, question: Question) -> bytes:
         request = wire.SESSION_REQUEST.decode(question.payload)
@@ -176,11 +206,10 @@ class ScriptedServer:
         if client in self._epochs:
             self.tell(client, wire.SessionClosed(reason="replaced by a newer session"))
         self._epochs[client] = request.session_epoch
-        return wire.SessionAck(
-            session_id=f"{self.name}-{request.session_epoch}",
-            session_epoch=request.session_epoch,
-            schema_version=1,
-            instance_id=f"{self.name}-1",
+        return acknowledgement(
+            self.name,
+            request.session_epoch,
+            instance_id=self.instance_id,
             capabilities=self.capabilities,
             image_codec=self._image_codec,
             load=self._load,
@@ -195,14 +224,12 @@ class ScriptedServer:
         )
 
     def _status(self) -> wire.ServerStatus:
-        return wire.ServerStatus(
+        return server_status(
+            self.name,
             service=self._service,
-            server=self.name,
-            instance_id=f"{self.name}-1",
+            instance_id=self.instance_id,
             capabilities=self.capabilities,
             draining=self.draining,
-            sessions=len(self._epochs),
-            max_sessions=8,
             load=self._load,
         )
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lefleet_client.remote import RemoteError, RemotePolicy, door
+from lefleet_client.remote import RemoteError, RemotePolicy, policy
 from tests.client.remote.scripted import ScriptedServer, observation
 from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
-FOLDER = Path(door.__file__).parent
-INTERRUPTED = {str(FOLDER / f"{name}.py") for name in ("door", "connection", "exchange", "inbox")}
+FOLDER = Path(policy.__file__).parent
+MODULES = ("policy", "connection", "exchange", "endpoints", "machine")
+INTERRUPTED = {str(FOLDER / f"{name}.py") for name in MODULES}
 
 
 class Interruption:
@@ -71,7 +72,7 @@ def test_a_signal_handler_may_close_before_any_line(world):
 
 def test_a_close_during_the_choice_of_a_codec_opens_nothing(world):
     arrived = threading.Event()
-    server = world.server(act=lambda mail: arrived.set())
+    server = world.server(act=lambda request: arrived.set())
     policy = world.robot(timeout_s=LONG_S)
     errors = []
 

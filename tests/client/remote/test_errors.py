@@ -15,31 +15,48 @@ from lefleet_client.remote import (
     SeveralServices,
     TimedOut,
     WrongModel,
-    discover,
-    opening,
+    connection,
+    discovery,
+    exchange,
 )
-from lefleet_client.remote import policy as policy_module
 from tests.client.remote.scripted import Once, answer, hurried, keep_asking, observation
+from tests.client.transport.waiting import LONG_S, bounded
 
 
 def rejection(check: str, reason: str = "because") -> wire.SessionRejected:
     return wire.SessionRejected(check=check, reason=reason, load=1.0)
 
 
-def test_nobody_is_there(world):
-    with pytest.raises(NoServer, match=r"service 'fold' at test; nobody else answers"):
+def test_no_server_is_there(world):
+    with pytest.raises(NoServer, match=r"service 'fold' at test; no other server answers"):
         world.robot(timeout_s=0.2)
 
 
-def test_nobody_listens():
+def test_no_program_listens():
     with pytest.raises(NoServer, match=r"tcp/127\.0\.0\.1:1 within 0\.3 s"):
         RemotePolicy("tcp/127.0.0.1:1", "fold", connect_timeout_s=0.3)
 
 
-def test_a_misspelt_service_is_told_what_is_there(world):
-    world.server(service="fold shirts")
-    with pytest.raises(NoServer, match=r"'unfold' .*there is 'fold shirts' \(lerobot/act main\)"):
-        world.robot("unfold", timeout_s=0.2)
+def test_a_misspelt_service_fails_at_once_with_the_services_there_are(any_world):
+    any_world.server(service="fold shirts")
+    any_world.network.settle()
+
+    def connect():
+        text = r"'unfold' .*there is 'fold shirts' \(lerobot/act main\)"
+        with pytest.raises(NoServer, match=text):
+            any_world.robot("unfold", timeout_s=LONG_S * 3)
+
+    bounded(connect)
+
+
+def test_a_service_that_vanished_is_waited_for_beside_others(world):
+    server = world.server(act=lambda request: server.close())
+    policy = world.robot(timeout_s=LONG_S)
+    world.server("other", service="pick")
+    timer = threading.Timer(0.5, lambda: world.server("b"))
+    timer.start()
+    assert policy.infer(observation()).server == "b"
+    timer.join()
 
 
 def test_the_service_can_be_named_as_in_the_key(world):
@@ -84,7 +101,7 @@ def test_another_checkpoint_than_the_pinned_one_is_refused(world):
     world.robot(pin_digest="d1")
 
 
-def test_a_server_that_finds_the_checkpoint_wrong_is_believed(world):
+def test_a_server_may_find_the_checkpoint_wrong(world):
     world.server(rejection=rejection("digest"))
     with pytest.raises(WrongModel):
         world.robot()
@@ -121,7 +138,7 @@ def test_a_draining_server_takes_nobody(world, options):
 
 
 def test_a_server_that_never_answers(world):
-    server = world.server(act=lambda mail: None)
+    server = world.server(act=lambda request: None)
     policy = world.robot()
     with (
         hurried(policy, 0.3),
@@ -133,50 +150,50 @@ def test_a_server_that_never_answers(world):
 
 
 def test_nothing_was_sent_because_other_things_took_the_time(world, monkeypatch):
-    def take_long(*_, **__):
+    def take_long(*_):
         threading.Event().wait(0.3)
         return "jpeg"
 
     world.server()
     policy = world.robot()
-    monkeypatch.setattr(policy_module, "choose_codec", take_long)
+    monkeypatch.setattr(exchange.Exchange, "_faster_codec", take_long)
     with hurried(policy, 0.2), pytest.raises(TimedOut, match=r"image codec .* nothing was sent"):
         policy.infer(observation(image=True))
 
 
-def test_nobody_is_looked_for_after_the_time_is_up(world, monkeypatch):
+def test_no_search_takes_longer_than_the_call(world, monkeypatch):
     allowed = []
 
-    def noted(*names, timeout_s, **others):
+    def noted(transport, pattern, timeout_s):
         allowed.append(timeout_s)
-        return discover(*names, timeout_s=timeout_s, **others)
+        return discovery.ask_statuses(transport, pattern, timeout_s)
 
-    monkeypatch.setattr(opening, "discover", noted)
+    monkeypatch.setattr(connection, "ask_statuses", noted)
     with pytest.raises(NoServer):
         world.robot(timeout_s=0.2)
-    assert len(allowed) > 1
+    assert len(allowed) > 2
     assert max(allowed) <= 0.2
-    assert allowed[-1] <= 0.1
+    assert allowed[-1] <= 0.15
 
 
 def test_a_failed_request_also_tells_how_long_an_answer_takes(world):
-    world.server(act=lambda mail: threading.Timer(0.4, fail, (mail,)).start())
+    world.server(act=lambda request: threading.Timer(0.4, fail, (request,)).start())
     policy = world.robot()
     with pytest.raises(RequestRejected):
         policy.infer(observation())
     assert policy._resend_s > 1.0
 
 
-def fail(mail) -> None:
-    mail.event(wire.RequestFailed(seq_id=mail.header.seq_id, reason="NaN in state"))
+def fail(request) -> None:
+    request.event(wire.RequestFailed(seq_id=request.header.seq_id, reason="NaN in state"))
 
 
 def test_a_request_that_the_server_cannot_answer(any_world):
-    def fail_once(mail):
+    def fail_once(request):
         if once:
-            fail(mail)
+            fail(request)
         else:
-            mail.chunk()
+            request.chunk()
 
     once = Once()
     any_world.server(act=fail_once)
@@ -187,23 +204,34 @@ def test_a_request_that_the_server_cannot_answer(any_world):
     assert policy.infer(observation()).seq_id == 1
 
 
-def test_a_second_process_with_the_same_name(any_world):
+def test_a_replaced_process_does_not_take_its_place_back(any_world):
     server = any_world.server()
     first = any_world.robot()
     second = any_world.robot()
-    with pytest.raises(Replaced, match="client_id"):
+    with pytest.raises(Replaced, match="client_id 'arm'; give each process its own"):
         keep_asking(first)
+    for _ in range(3):
+        with pytest.raises(Replaced):
+            first.infer(observation())
     assert second.infer(observation()).server == "a"
     assert len(server.opens) == 2
-    first.infer(observation())
-    with pytest.raises(Replaced):
-        keep_asking(second)
+    first.close()
+    assert second.infer(observation()).server == "a"
+
+
+def test_a_restarted_process_takes_the_place_of_its_predecessor(any_world):
+    server = any_world.server()
+    before = any_world.robot()
+    before.infer(observation())
+    after = any_world.robot()
+    assert after.infer(observation(2.0)).model[0, 0] == 6.0
+    assert len(server.opens) == 2
 
 
 def test_the_first_reason_for_a_closed_session_counts(world):
-    def close_twice(mail):
-        mail.event(wire.SessionClosed(reason="replaced by a newer session"))
-        mail.event(wire.SessionClosed(reason="there is no session; open one"))
+    def close_twice(request):
+        request.event(wire.SessionClosed(reason="replaced by a newer session"))
+        request.event(wire.SessionClosed(reason="there is no session; open one"))
 
     world.server(act=close_twice)
     with pytest.raises(Replaced):

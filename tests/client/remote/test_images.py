@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RemoteError, probe
+from lefleet_client.remote import BadObservation, RemoteError, exchange
 from tests.client.remote.scripted import STATE, TOP, answer, observation
 from tests.client.transport.waiting import LONG_S
 
@@ -42,15 +42,15 @@ def test_red_stays_red_end_to_end(any_world, codec):
 @pytest.fixture
 def patience(monkeypatch):
     """No probe counts as lost because the machine is busy."""
-    monkeypatch.setattr(probe, "LOST_S", LONG_S)
+    monkeypatch.setattr(exchange, "PROBE_LOST_S", LONG_S)
 
 
-def slow_jpeg(mail) -> None:
+def slow_jpeg(request) -> None:
     """Decoding JPEG takes long here."""
-    if mail.body.probe and mail.body.images[TOP].codec == "jpeg":
-        threading.Timer(0.2, mail.probed).start()
+    if request.body.probe and request.body.images[TOP].codec == "jpeg":
+        threading.Timer(0.2, request.probed).start()
     else:
-        answer(mail)
+        answer(request)
 
 
 def test_both_codecs_are_tried_in_turn_and_the_winner_is_kept(any_world, patience):
@@ -59,7 +59,7 @@ def test_both_codecs_are_tried_in_turn_and_the_winner_is_kept(any_world, patienc
     assert policy.image_codec == ""
     policy.infer(observation(image=True))
     policy.infer(observation(image=True))
-    assert probes_of(server) == ["jpeg", "raw"] * probe.ROUNDS
+    assert probes_of(server) == ["jpeg", "raw"] * exchange.PROBE_ROUNDS
     assert {image.codec for image in images_of(server)} == {policy.image_codec}
 
 
@@ -71,9 +71,9 @@ def test_raw_wins_where_jpeg_only_costs(any_world, patience):
 
 
 def test_jpeg_wins_where_raw_does_not_get_through(world):
-    def lose_raw(mail):
-        if mail.body.images[TOP].codec == "jpeg":
-            answer(mail)
+    def lose_raw(request):
+        if request.body.images[TOP].codec == "jpeg":
+            answer(request)
 
     server = world.server(act=lose_raw)
     policy = world.robot()
@@ -84,11 +84,11 @@ def test_jpeg_wins_where_raw_does_not_get_through(world):
 
 def test_a_single_lost_probe_decides_nothing(world, monkeypatch):
     """The faster codec loses one."""
-    monkeypatch.setattr(probe, "LOST_S", 1.0)
+    monkeypatch.setattr(exchange, "PROBE_LOST_S", 1.0)
 
-    def lose_first_raw(mail):
-        if probes_of(server).count("raw") != 1 or mail.body.images[TOP].codec != "raw":
-            slow_jpeg(mail)
+    def lose_first_raw(request):
+        if probes_of(server).count("raw") != 1 or request.body.images[TOP].codec != "raw":
+            slow_jpeg(request)
 
     server = world.server(act=lose_first_raw)
     policy = world.robot()
@@ -105,14 +105,14 @@ def test_images_too_large_to_be_raw_are_jpegs(world, monkeypatch):
 
 
 def test_probes_leave_half_of_the_time_for_the_observation(world, patience):
-    server = world.server(act=lambda mail: None if mail.body.probe else mail.chunk())
+    server = world.server(act=lambda request: None if request.body.probe else request.chunk())
     policy = world.robot(timeout_s=2.0)
     policy.infer(observation(image=True))
     assert (policy.image_codec, len(probes_of(server))) == ("jpeg", 1)
 
 
 def test_a_server_that_answers_no_probes_gets_jpeg(world):
-    world.server(act=lambda mail: None if mail.body.probe else mail.chunk())
+    world.server(act=lambda request: None if request.body.probe else request.chunk())
     policy = world.robot()
     policy.infer(observation(image=True))
     assert policy.image_codec == "jpeg"
@@ -141,14 +141,14 @@ def test_another_server_is_probed_anew(world):
     policy = world.robot()
     policy.infer(observation(image=True))
     first.close()
-    second = world.server("b", act=lambda mail: None if mail.body.probe else mail.chunk())
+    second = world.server("b", act=lambda request: None if request.body.probe else request.chunk())
     policy.infer(observation(image=True))
     assert len(probes_of(second)) > 0
     assert policy.image_codec == "jpeg"
 
 
 def test_a_server_that_goes_while_it_is_probed_is_left(world):
-    first = world.server("a", act=lambda mail: first.close())
+    first = world.server("a", act=lambda request: first.close())
     policy = world.robot()
     world.server("b")
     assert policy.infer(observation(image=True)).server == "b"
@@ -163,8 +163,8 @@ def test_images_are_resized_only_where_that_is_asked_for(world, resize, shape):
     server = world.server()
     policy = world.robot(image_codec="raw", resize=resize)
     policy.infer(red_and_blue(48, 64), history=(red_and_blue(48, 64),))
-    (mail,) = server.observations
-    for image in (mail.body.images[TOP], mail.body.history[0].images[TOP]):
+    (request,) = server.observations
+    for image in (request.body.images[TOP], request.body.history[0].images[TOP]):
         assert image.shape == shape
         pixels = wire.decode_image(image)
         np.testing.assert_array_equal(pixels[0, 0], RED)

@@ -1,5 +1,6 @@
 """A remote policy and a server that behaves."""
 
+import dataclasses
 import logging
 import os
 import signal
@@ -53,8 +54,8 @@ def test_everything_that_a_chunk_depends_on_travels(world):
         inference_delay_steps=4,
         noise_seed=2**64 - 1,
     )
-    (mail,) = server.observations
-    body = mail.body
+    (request,) = server.observations
+    body = request.body
     assert (body.task, body.inference_delay_steps, body.noise_seed) == ("unfold", 4, 2**64 - 1)
     np.testing.assert_array_equal(wire.decode_tensor(body.prefix_model), prefix)
     np.testing.assert_array_equal(wire.decode_tensor(body.prefix_robot), prefix * 2)
@@ -114,7 +115,7 @@ def test_a_reset_is_acknowledged_and_begins_an_episode(any_world):
     (reset,) = server.resets
     assert (reset.episode_id, reset.session_id) == (1, policy.ack.session_id)
     policy.infer(observation())
-    assert [mail.header.episode_id for mail in server.observations] == [0, 0, 1]
+    assert [request.header.episode_id for request in server.observations] == [0, 0, 1]
 
 
 def test_a_lost_acknowledgement_only_warns(world, caplog):
@@ -159,9 +160,9 @@ def test_leaving_closes_the_session(any_world):
     policy.close()
 
 
-def test_a_second_caller_is_told_and_a_close_ends_the_first(world):
+def test_a_second_caller_gets_an_error_and_a_close_ends_the_first(world):
     arrived = threading.Event()
-    world.server(act=lambda mail: arrived.set())
+    world.server(act=lambda request: arrived.set())
     policy = world.robot(timeout_s=LONG_S * 3)
     errors = []
 
@@ -182,7 +183,7 @@ def test_a_second_caller_is_told_and_a_close_ends_the_first(world):
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_call(world):
-    server = world.server(act=lambda mail: os.kill(os.getpid(), signal.SIGUSR1))
+    server = world.server(act=lambda request: os.kill(os.getpid(), signal.SIGUSR1))
     policy = world.robot(timeout_s=LONG_S * 3)
     before = signal.signal(signal.SIGUSR1, lambda *_: policy.close())
     try:
@@ -200,25 +201,57 @@ def test_no_endpoint_is_refused():
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("key", "value"),
     [
-        np.zeros((24, 32, 3), np.float32),
-        np.zeros((3, 24, 32), np.uint8),
-        np.zeros((24, 32), np.uint8),
-        np.zeros((0, 4, 3), np.uint8),
-        [[1, 2], [3]],
-        np.zeros((), np.float32),
-        np.zeros(0, np.float32),
-        np.array(["a"]),
-        None,
+        (TOP, np.zeros((24, 32, 3), np.float32)),
+        (TOP, np.zeros((3, 24, 32), np.uint8)),
+        (TOP, np.zeros((24, 32), np.uint8)),
+        (TOP, np.zeros((0, 4, 3), np.uint8)),
+        (TOP, np.zeros(3, np.uint8)),
+        (STATE, np.zeros((24, 32, 3), np.uint8)),
+        (STATE, [[1, 2], [3]]),
+        (STATE, np.zeros((), np.float32)),
+        (STATE, np.zeros(0, np.float32)),
+        (STATE, np.array(["a"])),
+        (STATE, None),
     ],
     ids=repr,
 )
-def test_what_cannot_be_sent_is_refused_with_its_key(world, value):
+def test_what_cannot_be_sent_is_refused_with_its_key(world, key, value):
     server = world.server()
-    with pytest.raises(BadObservation, match=r"^observation\.x: "):
-        world.robot().infer({"observation.x": value})
+    with pytest.raises(BadObservation, match=f"^{key}: (?!the policy does not know)"):
+        world.robot().infer({key: value})
     assert server.observations == []
+
+
+WRIST = "observation.images.wrist"
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [{WRIST: np.zeros((24, 32, 3), np.uint8)}, {"observation.flag": np.array([True])}],
+    ids=str,
+)
+def test_a_key_that_the_policy_does_not_know_is_refused_with_those_it_knows(world, unknown):
+    server = world.server()
+    policy = world.robot()
+    (key,) = unknown
+    text = f"^{key}: the policy does not know it; it takes {STATE}, {TOP}$"
+    with pytest.raises(BadObservation, match=text):
+        policy.infer({**observation(), **unknown})
+    with pytest.raises(BadObservation, match=text):
+        policy.infer(observation(), history=(unknown,))
+    assert server.observations == []
+
+
+def test_a_camera_that_the_robot_announced_may_be_sent(world):
+    """The server has warned of it when the session was opened."""
+    server = world.server()
+    cameras = {TOP: (24, 32, 3), WRIST: (24, 32, 3)}
+    features = dataclasses.replace(RobotFeatures.of(CONTRACT), cameras=cameras)
+    policy = world.robot(robot=features, image_codec="raw")
+    policy.infer({**observation(image=True), WRIST: np.zeros((24, 32, 3), np.uint8)})
+    assert server.observations[0].body.images.keys() == {TOP, WRIST}
 
 
 @pytest.mark.parametrize(
@@ -259,7 +292,7 @@ def test_whole_numbers_of_numpy_are_numbers(world):
 def test_a_transport_that_was_closed_is_an_error_of_the_policy(world):
     world.server()
     policy = world.robot()
-    policy._connection.link._transport.close()
+    policy._connection._transport.close()
     with pytest.raises(RemoteError, match="closed; make a new RemotePolicy"):
         policy.infer(observation())
 
@@ -282,12 +315,14 @@ def test_a_session_that_cannot_be_asked_for_is_refused_here(world, options, fiel
 
 def test_vectors_of_other_numbers_become_float32(world):
     server = world.server()
-    world.robot().infer({STATE: np.array([1, 2, 3]), "observation.flag": np.array([True])})
-    body = server.observations[0].body
-    assert {tensor.dtype for tensor in body.vectors.values()} == {"float32"}
+    policy = world.robot()
+    policy.infer({STATE: np.array([1, 2, 3])})
+    policy.infer({STATE: np.array([True, False, True])})
+    sent = [request.body.vectors[STATE].dtype for request in server.observations]
+    assert sent == ["float32", "float32"]
 
 
-def test_a_chunk_belongs_to_whoever_got_it(world):
+def test_the_arrays_of_a_chunk_can_be_changed(world):
     world.server()
     chunk = world.robot().infer(observation())
     chunk.model[:] = 0

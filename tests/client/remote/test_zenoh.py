@@ -77,7 +77,7 @@ def test_a_frozen_server_is_left_for_another():
 def test_no_server_behind_a_router():
     router = Router(FREE_PORT)
     try:
-        with pytest.raises(NoServer, match=f"at {router.endpoint}; nobody else answers"):
+        with pytest.raises(NoServer, match=f"at {router.endpoint}; no other server answers"):
             RemotePolicy(router.endpoint, "fold", timeout_s=0.3)
     finally:
         router.close()

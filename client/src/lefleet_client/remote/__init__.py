@@ -1,20 +1,17 @@
 """A policy that runs elsewhere, for a robot: observations in, chunks out, numpy on both sides.
 
-    errors      what can go wrong, as the robot's operator needs to know it
-    features    what a robot says about itself
-    discovery   which servers are there
-    resize      images made smaller before they travel
-    encoding    a robot's arrays as the body of an observation
-    inbox       what the transport's threads leave for the caller
-    link        one session on one server
-    opening     finds a server and opens a session
-    connection  the session in use, and the next one
-    door        who may call, and how a call is ended
-    exchange    one call: send, wait, send again
-    probe       which image codec is faster
-    chunk       what comes back
-    policy      RemotePolicy
-    ping        where the time goes
+    errors       what can go wrong, as the robot's operator needs to know it
+    observation  a robot's features and arrays, and the body of an observation
+    discovery    which servers are there
+    selection    which of them fit, and whether one acknowledged what was asked for
+    states       state, events and actions of the connection
+    machine      the connection's transitions, as a pure function
+    endpoints    what is declared for one session, and what callbacks leave there
+    connection   performs the actions, and feeds the events
+    exchange     one call: choose the image codec, send, wait, send again
+    chunk        what comes back
+    policy       RemotePolicy: one caller at a time
+    ping         where the time goes
 
 Arrays come from a robot's control loop and go back there; bytes go through `wire` and `transport`.
 All state that outlives a call is on this side, so any replica can answer the next observation.
@@ -36,7 +33,7 @@ from lefleet_client.remote.errors import (
     TimedOut,
     WrongModel,
 )
-from lefleet_client.remote.features import RobotFeatures
+from lefleet_client.remote.observation import RobotFeatures
 from lefleet_client.remote.ping import PingReport, Spread, example_observation, ping
 from lefleet_client.remote.policy import RemotePolicy
 

@@ -37,7 +37,7 @@ class RemoteChunk:
     """Future actions, float32, step x action: as the policy made them and as the robot does them.
 
     `superseded` counts this robot's observations that newer ones overwrote since its last answer;
-    `load` of the server is between 0 and 1.
+    `load` of the server is between 0 and 1; `digest` is that of the checkpoint that computed it.
     """
 
     model: NDArray[np.float32]
@@ -51,9 +51,9 @@ class RemoteChunk:
 
     @classmethod
     def of(
-        cls, chunk: ActionChunk, *, encode_ms: float, round_trip_ms: float, server: str, digest: str
+        cls, chunk: ActionChunk, *, encode_ms: float, round_trip_ms: float, server: str
     ) -> "RemoteChunk":
-        """The chunk with arrays of its own: whoever keeps it does not keep the message."""
+        """The chunk with arrays of its own, so that keeping it does not keep the message."""
         return cls(
             model=np.array(decode_tensor(chunk.chunk_model), np.float32),
             robot=np.array(decode_tensor(chunk.chunk_robot), np.float32),
@@ -68,5 +68,5 @@ class RemoteChunk:
             load=chunk.load,
             seq_id=chunk.seq_id,
             server=server,
-            digest=digest,
+            digest=chunk.digest,
         )

@@ -1,93 +1,346 @@
-"""The session in use, and the next one when it is lost."""
+"""A robot's connection: performs what the state machine decides, and feeds it what comes back."""
 
 import logging
-from typing import Any
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple
 
-from lefleet_client.remote.errors import NoServer, RemoteError, Replaced
-from lefleet_client.remote.link import Link
-from lefleet_client.remote.opening import Opener
-from lefleet_client.transport import (
-    CannotOpen,
-    Forked,
-    Tls,
-    Transport,
-    ZenohSettings,
-    ZenohTransport,
+from lefleet_client import wire
+from lefleet_client.remote.discovery import ask_statuses, named
+from lefleet_client.remote.endpoints import Inbox, PresenceSeen, Received, SessionEndpoints
+from lefleet_client.remote.errors import RemoteError
+from lefleet_client.remote.machine import advance, begin
+from lefleet_client.remote.observation import Codec
+from lefleet_client.remote.selection import SessionSpec
+from lefleet_client.remote.states import (
+    Check,
+    ClientSession,
+    CodecChosen,
+    ConnectionAction,
+    ConnectionEvent,
+    ConnectionNotice,
+    ConnectionState,
+    Discover,
+    ForeignDigest,
+    InstancesSeen,
+    LeaveServer,
+    NoSession,
+    OpenSession,
+    Phase,
+    ServersFound,
+    Signal,
 )
-from lefleet_client.wire import REPLACED, SessionAck
+from lefleet_client.transport import (
+    AnswerFailed,
+    NoAnswer,
+    Transport,
+    TransportError,
+    ask_one,
+    is_gone,
+)
 
 _LOG = logging.getLogger(__name__)
+_CHECK_S = 0.5
+_SHORTEST_S = 0.05
+"""Even at the deadline, a server that answers at once is heard."""
+
+
+class Arrived(NamedTuple):
+    """A chunk, and when it came on the robot's own clock."""
+
+    chunk: wire.ActionChunk
+    at_ns: int
+
+
+def log_notice(notice: ConnectionNotice) -> None:
+    for warning in notice.warnings:
+        _LOG.warning("server %s: %s", notice.server, warning)
+    if notice.kind == "lost":
+        _LOG.info("left server %s, which %s", notice.server, notice.reason)
+    elif notice.kind == "twin":
+        _LOG.warning("two servers are named %s; give each its own server_name", notice.server)
 
 
 class Connection:
-    """Belongs to one caller. `link` and `ack` are those of the newest session, lost or not."""
+    """Finds a server, holds a session on it, and finds another one when that is lost.
 
-    def __init__(self, opener: Opener, deadline_s: float, owned: tuple[Transport, ...]) -> None:
-        self._opener = opener
-        self._owned = owned
-        self.link: Link
-        self.ack: SessionAck
-        self._open(deadline_s)
+    One thread at a time drives it: `ready` until an observation can be sent, `send`, `receive`.
+    A driver that must not wait for so long calls `poll`, which never blocks, and `step`, which
+    performs one action. `listener` gets the news, on the driver's thread. All state is the
+    machine's; only `end` may be called by another thread, or by a signal handler.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        spec: SessionSpec,
+        *,
+        ask_timeout_s: float,
+        listener: Callable[[ConnectionNotice], None] = log_notice,
+    ) -> None:
+        self._transport = transport
+        self._ask_timeout_s = ask_timeout_s
+        self._listener = listener
+        self._inbox = Inbox()
+        self._headers = wire.HeaderReader()
+        self._dropped: Counter[str] = Counter()
+        self._endpoints: SessionEndpoints | None = None
+        self._is_ending = False
+        self._state, actions = begin(spec, random.randrange(2**32))
+        self._actions: deque[ConnectionAction] = deque(actions)
+
+    @property
+    def state(self) -> ConnectionState:
+        return self._state
+
+    @property
+    def session(self) -> ClientSession:
+        """The newest session, open or lost; there is one after the first `ready`."""
+        if self._state.session is None:
+            raise self._state.trouble
+        return self._state.session
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many messages were dropped, by reason."""
+        return {**self._headers.dropped, **self._dropped}
 
     @property
     def is_ending(self) -> bool:
-        return self._opener.is_ending
-
-    def require_open(self) -> None:
-        self._opener.require_open()
+        return self._is_ending
 
     def end(self) -> None:
-        """Open no other session, and let a waiting caller go; a signal handler may call."""
-        self._opener.is_ending = True
-        self.link.wake()
+        """Open no other session, and wake a waiting driver; a signal handler may call."""
+        self._is_ending = True
+        self._inbox.wake()
 
-    def usable(self, deadline_s: float) -> Link:
-        """The session as it is, or a new one if the server has gone, drains or closed it."""
+    def require_open(self) -> None:
+        if self._is_ending:
+            raise RemoteError("this RemotePolicy is closed; make a new one")
+
+    def begin_send(self) -> None:
+        """Read the news; leave a server that went away or drains."""
+        self.poll()
+        self._feed(Signal.SEND_ASKED)
+
+    def ready(self, deadline_s: float) -> ClientSession:
+        """A session to send in; until the deadline it waits for one. Raises why there is none."""
+        while True:
+            self.require_open()
+            if not self._actions:
+                self.raise_failure()
+                if self._state.phase is Phase.OPEN:
+                    return self.session
+            if time.monotonic() >= deadline_s:
+                self.raise_failure()
+                raise self._state.trouble.with_traceback(None)
+            self.step(deadline_s)
+
+    def raise_failure(self) -> None:
+        """Raise the error of a connection that failed; it then starts over, unless it cannot."""
+        if self._state.phase is Phase.FAILED:
+            trouble = self._state.trouble
+            self._feed(Signal.FAILURE_RAISED)
+            raise trouble.with_traceback(None)
+
+    def step(self, deadline_s: float) -> None:
+        """Perform the next action, or wait for news; returns at the deadline at the latest."""
         self.require_open()
-        link = self.link
-        link.catch_up()
-        if link.is_usable:
-            return link
-        self.require_open()
-        because, link.closed_because = link.closed_because, "left"
-        link.close(say_goodbye=False)
-        if because.startswith(REPLACED):
-            raise Replaced(
-                f"another process opened a session on server {link.server} with the client_id of "
-                "this one; give each its own client_id. The next call takes the place back"
+        if not self._actions:
+            self.receive(deadline_s)
+            return
+        left_s = max(_SHORTEST_S, deadline_s - time.monotonic())
+        try:
+            event = self._perform(self._actions.popleft(), left_s)
+        except BaseException:
+            self._actions.clear()
+            self._feed(Signal.INTERRUPTED)
+            raise
+        if event is not None:
+            self._feed(event)
+
+    def poll(self) -> None:
+        """Read what has come since the last call, without waiting; chunks among it are too late."""
+        while not self._inbox.is_empty:
+            self.receive(0.0)
+
+    def send(self, body: bytes, seq_id: int, episode_id: int, client_mono_ns: int) -> None:
+        """Publish an observation, in the version that the server agreed to."""
+        ack = self.session.ack
+        header = wire.Header(
+            wire.MessageType.OBSERVATION,
+            seq_id=seq_id,
+            episode_id=episode_id,
+            client_mono_ns=client_mono_ns,
+            session_epoch=ack.session_epoch,
+            schema_version=ack.schema_version,
+        )
+        if self._endpoints is not None:
+            self._endpoints.put(body, header)
+
+    def receive(self, until_s: float) -> Arrived | wire.RequestFailed | wire.Probed | None:
+        """What the server answered. None: nothing in time, or there is news of the server."""
+        now_s = time.monotonic()
+        item = self._inbox.take(min(until_s, self._state.wake_at_s) - now_s)
+        if item is None:
+            self._feed(Signal.TICK)
+        elif isinstance(item, PresenceSeen):
+            if item.session_epoch == self._state.session_epoch:
+                self._feed(Signal.PRESENCE_BACK if item.is_alive else Signal.PRESENCE_LOST)
+        elif self._state.phase is Phase.OPEN and self._is_of_session(item.header):
+            return self._read(item)
+        return None
+
+    def overdue(self) -> None:
+        """Say that the last observation stayed unanswered; `ready` then looks after the server."""
+        self._feed(Signal.ANSWER_OVERDUE)
+
+    def choose_codec(self, codec: Codec) -> None:
+        self._feed(CodecChosen(codec))
+
+    def reset(self, episode_id: int, timeout_s: float) -> bool:
+        """Tell the server that an episode begins; False when its answer is lost.
+
+        Without a usable session nothing is said: the next observation has the episode's number.
+        """
+        self.poll()
+        if not self._state.is_usable or self._endpoints is None:
+            return True
+        ack = self.session.ack
+        body = wire.RESET.encode(
+            wire.Reset(
+                session_id=ack.session_id, session_epoch=ack.session_epoch, episode_id=episode_id
             )
-        _LOG.info("left server %s, which %s", link.server, because or link.state)
-        self._open(deadline_s)
-        # Whoever ended it meanwhile has woken the link before this one.
-        self.require_open()
-        return self.link
+        )
+        key = self._endpoints.client_keys.reset
+        try:
+            reply = wire.RESET_REPLY.decode(ask_one(self._transport, key, body, timeout_s))
+        except (TransportError, wire.BadBody) as error:
+            _LOG.debug("reset: %s", error)
+            return False
+        if isinstance(reply, wire.SessionClosed):
+            self._feed(reply)
+            return True
+        return reply.episode_id == episode_id
 
     def close(self) -> None:
-        """Give the place back; what was not opened here stays open. Twice is fine."""
-        self.link.close(say_goodbye=True)
-        for transport in self._owned:
-            transport.close()
+        """End the session, and tell the server if it is there; closing twice is fine."""
+        self._is_ending = True
+        self._actions.clear()
+        self._feed(Signal.CLOSE_ASKED)
+        while self._actions:
+            self._perform(self._actions.popleft(), _CHECK_S)
 
-    def _open(self, deadline_s: float) -> None:
-        self.link, self.ack = self._opener.open(deadline_s)
-        for warning in self.ack.warnings:
-            _LOG.warning("server %s: %s", self.link.server, warning)
+    def _feed(self, event: ConnectionEvent) -> None:
+        self._state, actions = advance(self._state, event, time.monotonic())
+        self._actions.extend(one for one in actions if not isinstance(one, ConnectionNotice))
+        for notice in actions:
+            if isinstance(notice, ConnectionNotice):
+                self._listener(notice)
 
+    def _perform(self, action: ConnectionAction, left_s: float) -> ConnectionEvent | None:
+        if isinstance(action, Discover):
+            return self._discover(action, min(left_s, self._ask_timeout_s / 2))
+        if isinstance(action, OpenSession):
+            return self._open(
+                action, left_s if action.is_last else min(left_s, self._ask_timeout_s)
+            )
+        if self._endpoints is None:
+            return None
+        server_keys = self._endpoints.server_keys
+        if action is Check.PRESENCE:
+            return self._check_presence(server_keys.alive, min(_CHECK_S, left_s))
+        if action is Check.INSTANCE:
+            statuses, _ = ask_statuses(self._transport, server_keys.status, min(_CHECK_S, left_s))
+            return InstancesSeen(frozenset(one.instance_id for one in statuses))
+        if isinstance(action, LeaveServer):
+            if action.session_id:
+                self._close_session(server_keys.session, action.session_id)
+            self._endpoints.close()
+            self._endpoints = None
+        return None
 
-def open_node(
-    endpoints: tuple[str, ...], tls: Tls | None, timeout_s: float, extra: dict[str, Any]
-) -> Transport:
-    """A node on the network: a client of one endpoint, or a peer that is connected to several."""
-    settings = ZenohSettings(
-        mode="client" if len(endpoints) == 1 else "peer",
-        connect=endpoints,
-        tls=tls,
-        open_timeout_s=timeout_s,
-        extra=extra,
-    )
-    try:
-        return ZenohTransport.open(settings)
-    except CannotOpen as error:
-        raise NoServer(str(error)) from None
-    except Forked as error:
-        raise RemoteError(str(error)) from None
+    def _discover(self, action: Discover, timeout_s: float) -> ServersFound:
+        keys = wire.matching_servers("", "", action.service)
+        statuses, is_complete = ask_statuses(self._transport, keys.status, timeout_s)
+        servers = tuple(named(statuses, service=action.service))
+        if servers or not action.with_others:
+            return ServersFound(servers, is_complete=is_complete)
+        everything = wire.matching_servers("", "", "")
+        others, are_all = ask_statuses(self._transport, everything.status, timeout_s)
+        if named(others, service=action.service):
+            return ServersFound(tuple(named(others, service=action.service)))
+        return ServersFound((), others, is_complete and are_all)
+
+    def _open(
+        self, action: OpenSession, timeout_s: float
+    ) -> wire.SessionAck | wire.SessionRejected | NoSession:
+        try:
+            body = wire.SESSION_REQUEST.encode(action.request)
+            wire.SESSION_REQUEST.decode(body)
+        except wire.BadBody as error:
+            raise RemoteError(f"no session can be asked for: {error}") from None
+        self._endpoints = SessionEndpoints(
+            self._transport, action.status, action.request, self._inbox, self._headers
+        )
+        key = self._endpoints.server_keys.session
+        try:
+            reply = wire.SESSION_REPLY.decode(ask_one(self._transport, key, body, timeout_s))
+        except (AnswerFailed, NoAnswer, wire.BadBody) as error:
+            return NoSession(str(error))
+        if isinstance(reply, wire.SessionAck | wire.SessionRejected):
+            return reply
+        return NoSession(f"it answered {type(reply).__name__}")
+
+    def _close_session(self, key: str, session_id: str) -> None:
+        client_id = self._state.spec.client_id
+        body = wire.SESSION_REQUEST.encode(
+            wire.SessionClose(client_id=client_id, session_id=session_id)
+        )
+        try:
+            ask_one(self._transport, key, body, _CHECK_S)
+        except TransportError as error:
+            _LOG.debug("closing the session: %s", error)
+
+    def _check_presence(self, key: str, timeout_s: float) -> Signal | None:
+        try:
+            return Signal.SERVER_MISSING if is_gone(self._transport, key, timeout_s) else None
+        except NoAnswer:
+            return None
+
+    def _is_of_session(self, header: wire.Header) -> bool:
+        """Whether epoch and schema version are the session's; others are dropped and counted."""
+        ack = self.session.ack
+        if header.session_epoch == ack.session_epoch:
+            if header.schema_version == ack.schema_version:
+                return True
+            self._dropped["schema"] += 1
+            if self._dropped["schema"] == 1:
+                _LOG.warning(
+                    "server %s: a message of schema version %d is dropped, the session is of %d "
+                    "(further ones are only counted)",
+                    self.session.status.server,
+                    header.schema_version,
+                    ack.schema_version,
+                )
+        return False
+
+    def _read(self, item: Received) -> Arrived | wire.RequestFailed | wire.Probed | None:
+        session = self.session
+        try:
+            if item.header.message_type is wire.MessageType.CHUNK:
+                chunk = wire.CHUNK.decode(item.payload)
+                if chunk.digest == session.ack.capabilities.digest:
+                    return Arrived(chunk, item.at_ns)
+                self._feed(ForeignDigest(chunk.digest))
+                return None
+            event = wire.EVENT.decode(item.payload)
+        except wire.BadBody as error:
+            _LOG.warning("server %s: a message cannot be read: %s", session.status.server, error)
+            return None
+        if isinstance(event, wire.Draining | wire.SessionClosed):
+            self._feed(event)
+            return None
+        return event

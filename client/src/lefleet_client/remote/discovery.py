@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from lefleet_client.transport import Transport
+from lefleet_client.transport import Reply, Transport
 from lefleet_client.wire import (
     STATUS,
     STATUS_REQUEST,
@@ -31,18 +31,28 @@ def discover(
     A name may be given in full or as the segment of the key that it folds to; where a server has
     exactly this name, the others are not meant. `with_clients` asks for each server's robots too.
     """
-    keys = matching_servers(model, revision, service)
-    request = STATUS_REQUEST.encode(StatusRequest(with_clients=with_clients))
-    found = []
-    for reply in transport.ask(keys.status, request, timeout_s).replies:
-        try:
-            status = STATUS.decode(reply.payload)
-        except BadBody as error:
-            _LOG.warning("%s: the status cannot be read: %s", reply.key, error)
-            continue
-        found.append(status)
-    meant = named(found, service=service, model=model, revision=revision)
+    pattern = matching_servers(model, revision, service).status
+    statuses, _ = ask_statuses(transport, pattern, timeout_s, with_clients=with_clients)
+    meant = named(statuses, service=service, model=model, revision=revision)
     return tuple(sorted(meant, key=lambda one: (*kind(one), one.server)))
+
+
+def ask_statuses(
+    transport: Transport, pattern: str, timeout_s: float, *, with_clients: bool = False
+) -> tuple[tuple[ServerStatus, ...], bool]:
+    """The statuses under these keys, and whether every server that was asked has answered."""
+    request = STATUS_REQUEST.encode(StatusRequest(with_clients=with_clients))
+    answers = transport.ask(pattern, request, timeout_s)
+    read = [_read(reply) for reply in answers.replies]
+    return tuple(status for status in read if status is not None), answers.is_complete
+
+
+def _read(reply: Reply) -> ServerStatus | None:
+    try:
+        return STATUS.decode(reply.payload)
+    except BadBody as error:
+        _LOG.warning("%s: the status cannot be read: %s", reply.key, error)
+        return None
 
 
 def kind(status: ServerStatus) -> tuple[str, str, str]:

@@ -1,12 +1,27 @@
-"""What can go wrong when a robot asks a server, as its operator needs to know it."""
+"""What can go wrong when a robot asks a server, as its operator needs to know it.
+
+RemoteError
+├── NoServer          no server answers for what was asked, or none can be reached
+├── SeveralServices   more than one service fits, and choosing one of them would be a guess
+├── Refused           the server does not take this robot; `check` says which comparison failed
+├── WrongModel        another model, revision or checkpoint is served, or computed a chunk
+├── TimedOut          the server is there, but no chunk came in time
+├── ServerDraining    the server is about to stop, and no other replica took the robot in time
+├── RequestRejected   the server could not answer this observation; `reason` is its own text
+├── Replaced          another process opened a session with the same client_id
+└── BadObservation    an observation that cannot be sent; also a ValueError
+
+After any of them the next call starts over, except after Replaced: a robot that took its place back
+would take turns with the other process for ever.
+"""
 
 
 class RemoteError(Exception):
-    """Base of all errors of a remote policy. After any of them the next call starts over."""
+    """Base of all errors of a remote policy."""
 
 
 class NoServer(RemoteError):
-    """Nobody serves what was asked for, or nobody can be reached."""
+    """No server answers for what was asked, or none can be reached."""
 
 
 class SeveralServices(RemoteError):
@@ -23,7 +38,7 @@ class Refused(RemoteError):
 
 
 class WrongModel(RemoteError):
-    """The service is there, but with another model, revision or checkpoint."""
+    """Another model, revision or checkpoint is served, or computed a chunk."""
 
 
 class TimedOut(RemoteError):
@@ -31,7 +46,7 @@ class TimedOut(RemoteError):
 
 
 class ServerDraining(RemoteError):
-    """The server is about to go, and no other replica took the robot in time."""
+    """The server is about to stop, and no other replica took the robot in time."""
 
 
 class RequestRejected(RemoteError):

@@ -1,82 +1,209 @@
-"""One call's conversation with a server: send, wait, send again, until a chunk comes."""
+"""One call: choose the image codec, send, wait, send again, until a chunk comes."""
 
+import itertools
+import math
 import time
-from collections.abc import Iterator
 
-from lefleet_client.remote.errors import RequestRejected
-from lefleet_client.remote.link import Arrived, Link
-from lefleet_client.wire import RequestFailed
+from lefleet_client.remote.chunk import RemoteChunk
+from lefleet_client.remote.connection import Arrived, Connection
+from lefleet_client.remote.errors import BadObservation, RemoteError, RequestRejected, TimedOut
+from lefleet_client.remote.observation import Codec, ObservationRequest
+from lefleet_client.remote.states import ClientSession, Phase
+from lefleet_client.wire import CodecChoice, Probed, RequestFailed
 
-# The news that a server drains and the end of its token travel separately: the token may be first.
-_GRACE_S = 0.05
-_PRESENCE_S = 0.5
+PROBE_ROUNDS = 5
+PROBE_LOST_S = 0.3
+_MOST_LOST = 2
 
 
 class Exchange:
-    """What one call has sent, over all links that it used.
+    """What one call has sent, in all sessions that it used.
 
     Observations travel best effort, so one that stays unanswered for `resend_s` is sent again,
     under the same number: a server that has it already computes nothing twice. Each time the wait
-    doubles. Each link gets a number of its own, newer than that of any probe before it.
+    doubles. Each session gets a number of its own, newer than that of any probe before it, because
+    a server prefers what is newer.
     """
 
     def __init__(
-        self, seqs: Iterator[int], episode_id: int, deadline_s: float, resend_s: float
+        self,
+        connection: Connection,
+        request: ObservationRequest,
+        *,
+        seq_ids: "itertools.count[int]",
+        episode_id: int,
+        deadline_s: float,
+        timeout_s: float,
+        resend_s: float,
+        image_codec: CodecChoice,
+        jpeg_quality: int,
     ) -> None:
-        self._seqs = seqs
+        self._connection = connection
+        self._request = request
+        self._seq_ids = seq_ids
         self._seq_id = 0
         self._episode_id = episode_id
+        self._timeout_s = timeout_s
+        self._deadline_s = deadline_s
         self._resend_s = resend_s
+        self._image_codec: CodecChoice = image_codec
+        self._jpeg_quality = jpeg_quality
         self._began_ns = 0
-        self.deadline_s = deadline_s
         self.sent = 0
         """How often the observation was sent."""
         self.round_trip_ms = 0.0
         """From the first sending to the answer, whatever it says; 0 before there is one."""
 
-    @property
-    def left_s(self) -> float:
-        return self.deadline_s - time.monotonic()
-
-    def ask(self, link: Link, body: bytes) -> Arrived | None:
-        """The chunk; None when time is up, or another server has to be found."""
-        self._seq_id = next(self._seqs)
-        while self.left_s > 0:
-            self._began_ns = self._began_ns or time.monotonic_ns()
-            link.send(body, self._seq_id, self._episode_id, self._began_ns)
-            self.sent += 1
-            answer = self._wait(link, time.monotonic() + self._resend_s)
+    def run(self) -> RemoteChunk:
+        connection = self._connection
+        connection.begin_send()
+        session: ClientSession | None = None
+        body, encode_ms = b"", 0.0
+        while time.monotonic() < self._deadline_s:
+            usable = connection.ready(self._deadline_s)
+            if session is None or usable.ack is not session.ack:
+                quality = self._quality(usable)
+                if quality is None:
+                    connection.begin_send()
+                    continue
+                began_s = time.monotonic()
+                body = self._request.encode(quality)
+                encode_ms = (time.monotonic() - began_s) * 1000
+                self._seq_id = next(self._seq_ids)
+                session = usable
+                # All that took time: is there some left, and the session still there?
+                continue
+            answer = self._send_and_wait(session, body)
             if answer is not None:
-                return answer
-            left_s = self.left_s
-            if not link.is_usable or left_s <= 0:
-                return None
-            # A server can vanish unseen while the link to it is down.
-            link.is_gone = not link.is_present(min(_PRESENCE_S, left_s))
-            if link.is_gone:
-                return None
-            self._resend_s *= 2
-        return None
+                connection.require_open()
+                return RemoteChunk.of(
+                    answer.chunk,
+                    encode_ms=encode_ms,
+                    round_trip_ms=self.round_trip_ms,
+                    server=session.status.server,
+                )
+        connection.require_open()
+        connection.raise_failure()
+        raise self._timed_out()
 
-    def _wait(self, link: Link, until_s: float) -> Arrived | None:
-        """The chunk; None when none came in time, or none will come over this link."""
-        until_s = min(until_s, self.deadline_s)
-        while not link.is_over and (left_s := until_s - time.monotonic()) > 0:
-            seems_dead = link.is_gone and not link.is_draining
-            got = link.receive(min(left_s, _GRACE_S) if seems_dead else left_s)
+    def _send_and_wait(self, session: ClientSession, body: bytes) -> Arrived | None:
+        """The chunk; None when none came in time, or none will come in this session."""
+        self._began_ns = self._began_ns or time.monotonic_ns()
+        self._connection.send(body, self._seq_id, self._episode_id, self._began_ns)
+        self.sent += 1
+        until_s = min(time.monotonic() + self._resend_s, self._deadline_s)
+        while time.monotonic() < until_s and self._is_in(session):
+            got = self._connection.receive(until_s)
             if isinstance(got, Arrived) and self._is_mine(got):
                 self.round_trip_ms = (got.at_ns - self._began_ns) / 1e6
+                _require_columns(session, got)
                 return got
             if isinstance(got, RequestFailed) and got.seq_id == self._seq_id:
                 self.round_trip_ms = (time.monotonic_ns() - self._began_ns) / 1e6
                 raise RequestRejected(
                     got.reason,
-                    f"server {link.server} could not answer the observation: {got.reason}",
+                    f"server {session.status.server} could not answer the observation: "
+                    f"{got.reason}",
                 )
-            if got is None and seems_dead and link.is_gone and not link.is_draining:
-                return None
+        if self._is_in(session):
+            self._connection.overdue()
+            self._resend_s *= 2
         return None
+
+    def _is_in(self, session: ClientSession) -> bool:
+        """Whether answers of this session can still come."""
+        state, newest = self._connection.state, self._connection.session
+        is_open = state.phase is Phase.OPEN and newest.ack is session.ack
+        return is_open and not self._connection.is_ending
 
     def _is_mine(self, answer: Arrived) -> bool:
         chunk = answer.chunk
         return chunk.seq_id == self._seq_id and chunk.episode_id == self._episode_id
+
+    def _quality(self, session: ClientSession) -> int | None:
+        """How images are encoded in this session: 0 is raw. None when the session was lost."""
+        if not self._request.frame.images:
+            return 0
+        codec = session.codec
+        if codec is None:
+            theirs = session.ack.image_codec
+            choice = self._image_codec if theirs == "auto" else theirs
+            codec = self._faster_codec(session) if choice == "auto" else choice
+            if codec is None:
+                return None
+            self._connection.choose_codec(codec)
+        return 0 if codec == "raw" else self._jpeg_quality
+
+    def _faster_codec(self, session: ClientSession) -> Codec | None:
+        """The codec that gets through and can be faster; None if the session is lost.
+
+        One host does not mean one shared memory, and raw images may not fit through a slow link at
+        all: only a measurement of this very link tells. The first messages of a kind are slow,
+        because memory for them has yet to be found: the fastest of some tells what the next ones
+        will be like. Where nothing comes back, or time is up, it is JPEG, which works on every
+        link. Half of the time is left for the observation itself.
+        """
+        until_s = (time.monotonic() + self._deadline_s) / 2
+        times: dict[Codec, list[float]] = {"jpeg": [], "raw": []}
+        for _ in range(PROBE_ROUNDS):
+            for codec, found in times.items():
+                if found.count(math.inf) < _MOST_LOST:
+                    found.append(self._probe(session, codec, until_s))
+                if not (self._is_in(session) and self._connection.state.is_usable):
+                    return None
+                if time.monotonic() >= until_s:
+                    return "jpeg"
+        return min(times, key=lambda codec: (_is_lossy(times[codec]), min(times[codec])))
+
+    def _probe(self, session: ClientSession, codec: Codec, until_s: float) -> float:
+        """Seconds until the server has decoded the images; infinite without its word in time."""
+        began_s = time.monotonic()
+        seq_id = next(self._seq_ids)
+        try:
+            body = self._request.encode_probe(0 if codec == "raw" else self._jpeg_quality)
+        except BadObservation:
+            return math.inf
+        self._connection.send(body, seq_id, self._episode_id, time.monotonic_ns())
+        lost_s = min(until_s, time.monotonic() + PROBE_LOST_S)
+        while time.monotonic() < lost_s and self._is_in(session):
+            got = self._connection.receive(lost_s)
+            if isinstance(got, Probed) and got.seq_id == seq_id:
+                return time.monotonic() - began_s
+            if isinstance(got, RequestFailed) and got.seq_id == seq_id:
+                break
+        return math.inf
+
+    def _timed_out(self) -> TimedOut:
+        state = self._connection.state
+        where = (
+            f"no chunk from server {self._connection.session.status.server} within "
+            f"{self._timeout_s:g} s"
+        )
+        if not self.sent:
+            return TimedOut(
+                f"{where}: opening a session, choosing the image codec and encoding took the time, "
+                "and nothing was sent; raise timeout_s, or set image_codec to jpeg"
+            )
+        if state.is_draining:
+            condition = "is about to stop"
+        else:
+            condition = "seems to be alive" if state.is_usable else "went away"
+        return TimedOut(
+            f"{where}; the observation was sent {self.sent} times and the server {condition}. Is "
+            "it overloaded, or the network too slow for these images? A longer timeout_s may help"
+        )
+
+
+def _is_lossy(times: list[float]) -> bool:
+    """One loss may have any cause."""
+    return times.count(math.inf) >= _MOST_LOST
+
+
+def _require_columns(session: ClientSession, answer: Arrived) -> None:
+    columns = answer.chunk.chunk_robot.shape[1]
+    names = session.ack.capabilities.contract.action_names
+    if columns != len(names):
+        raise RemoteError(
+            f"server {session.status.server} is faulty: its chunk has {columns} columns, and its "
+            f"contract {len(names)}: {', '.join(names)}"
+        )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lefleet_client.remote.encoding import ArrayFrame
+from lefleet_client.remote.observation import ArrayFrame
 from lefleet_client.remote.policy import RemotePolicy
 from lefleet_client.wire import Contract
 

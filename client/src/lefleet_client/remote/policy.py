@@ -5,32 +5,122 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
 from numpy.typing import NDArray
 
 from lefleet_client.remote.chunk import RemoteChunk
-from lefleet_client.remote.connection import Connection, open_node
-from lefleet_client.remote.door import Door
-from lefleet_client.remote.encoding import ArrayFrame, Request, prefix, split, split_all, whole
-from lefleet_client.remote.errors import RemoteError, TimedOut
+from lefleet_client.remote.connection import Connection
+from lefleet_client.remote.errors import NoServer, RemoteError
 from lefleet_client.remote.exchange import Exchange
-from lefleet_client.remote.features import RobotFeatures
-from lefleet_client.remote.link import Arrived, Link
-from lefleet_client.remote.opening import Opener, Wanted
-from lefleet_client.remote.probe import choose_codec
-from lefleet_client.remote.resize import Sizes, require_resizing
-from lefleet_client.transport import Tls, Transport, TransportError
+from lefleet_client.remote.observation import (
+    ArrayFrame,
+    ObservationReader,
+    ObservationRequest,
+    RobotFeatures,
+    Sizes,
+    prefix,
+    require_resizing,
+    whole,
+)
+from lefleet_client.remote.selection import SessionSpec
+from lefleet_client.transport import (
+    CannotOpen,
+    Forked,
+    Tls,
+    Transport,
+    TransportError,
+    ZenohSettings,
+    ZenohTransport,
+)
 from lefleet_client.transport.ending import ENDING
-from lefleet_client.wire import CodecChoice, SessionAck
+from lefleet_client.wire import CodecChoice, Contract, SessionAck
 
 _LOG = logging.getLogger(__name__)
 
 _SHORTEST_RESEND_S = 0.5
 _FIRST_RESEND_S = 1.0
+_WAKE_S = 0.02
+
+
+class _Depth(threading.local):
+    """How many calls this thread is in: a signal handler runs on top of what it interrupts."""
+
+    calls = 0
+
+
+class CallGuard:
+    """Lets one thread at a time use a connection, until any thread or a signal handler closes it.
+
+    One lock is held for the length of a call, and while closing. A signal handler that closes may
+    have interrupted the holder, so it takes no lock: it ends the connection, and the interrupted
+    frame closes on its way out. The depth is raised before the lock is taken and lowered after it
+    is released, so no handler finds the lock taken by a frame that it does not know of.
+
+    It knows nothing of its RemotePolicy, and so can close what a forgotten one leaves behind.
+    """
+
+    def __init__(self, connection: Connection, owned: tuple[Transport, ...]) -> None:
+        self._connection = connection
+        self._owned = owned
+        self._busy = threading.Lock()
+        self._depth = _Depth()
+        self._pid = os.getpid()
+        ENDING.add(self, self.close)
+
+    @contextmanager
+    def call(self) -> Iterator[Connection]:
+        if os.getpid() != self._pid:
+            raise RemoteError(
+                "this RemotePolicy was made before a fork, and its network stayed with the parent; "
+                "make it in the child, and use the spawn start method"
+            )
+        self._depth.calls += 1
+        try:
+            if not self._busy.acquire(blocking=False):
+                raise RemoteError(
+                    "another thread is in a call of this RemotePolicy; one thread at a time, or "
+                    "one RemotePolicy for each"
+                )
+            try:
+                self._connection.require_open()
+                yield self._connection
+            except TransportError as error:
+                self._connection.require_open()
+                raise RemoteError(f"{error}; make a new RemotePolicy") from None
+            finally:
+                self._busy.release()
+        finally:
+            self._depth.calls -= 1
+            if self._connection.is_ending:
+                self.close()
+
+    def close(self) -> None:
+        """End a call in flight, and close when it has ended; any thread may call."""
+        if os.getpid() != self._pid:
+            return
+        self._connection.end()
+        if self._depth.calls:
+            return
+        self._depth.calls += 1
+        try:
+            while not self._busy.acquire(timeout=_WAKE_S):
+                # The call may have started to wait again since it was woken.
+                self._connection.end()
+            try:
+                self._connection.close()
+                for transport in self._owned:
+                    transport.close()
+                ENDING.remove(self)
+            finally:
+                self._busy.release()
+        finally:
+            self._depth.calls -= 1
 
 
 class RemotePolicy:
@@ -41,13 +131,13 @@ class RemotePolicy:
 
     One endpoint is a router or a server; with several, this node connects to each of them, so that
     replicas need no router. Without `robot` the server's order of columns is taken as it is: a
-    robot whose motors are in another order then moves wrongly, and nobody notices.
+    robot whose motors are in another order then moves wrongly, without any error.
 
     `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
 
     A call takes `timeout_s` at most; making one takes `connect_timeout_s` more, for the network.
 
-    One caller at a time: a second thread gets an error at once. `close` may be called from any
+    One thread calls at a time: a second one gets an error at once. `close` may be called from any
     thread, and from a signal handler. Callbacks of the transport only fill an inbox. One that is
     forgotten, or still open when the program ends, is closed by a thread of `transport.ending`.
     """
@@ -87,53 +177,51 @@ class RemotePolicy:
         self._image_codec: CodecChoice = image_codec
         self._jpeg_quality = jpeg_quality
         self._resize = resize
-        self._seqs = itertools.count()
+        self._seq_ids = itertools.count()
         self._episode_id = 0
         self._resend_s = _FIRST_RESEND_S
+        self._robot = robot
         owned: tuple[Transport, ...] = ()
         if transport is None:
-            transport = open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
+            transport = _open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
             owned = (transport,)
-        wanted = Wanted(
+        spec = SessionSpec(
+            client_id=client_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            endpoints=", ".join(endpoints),
             service=service,
             model=model,
             revision=revision,
             pin_digest=pin_digest,
-            client_id=client_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
             robot=robot,
             task=task,
             wants_rtc=wants_rtc,
             image_codec=image_codec,
             tags=dict(tags or {}),
         )
-        opener = Opener(
-            transport, wanted, places=", ".join(endpoints), ask_timeout_s=connect_timeout_s
-        )
+        self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
+        self._guard = CallGuard(self._connection, owned)
+        weakref.finalize(self, ENDING.soon, self._guard.close).atexit = False
         try:
-            self._connection = Connection(opener, time.monotonic() + timeout_s, owned)
-        except BaseException as error:
-            for one in owned:
-                one.close()
-            if isinstance(error, TransportError):
-                raise RemoteError(str(error)) from None
+            with self._guard.call():
+                self._connection.ready(time.monotonic() + timeout_s)
+        except BaseException:
+            self.close()
             raise
-        self._door = Door(self._connection)
-        weakref.finalize(self, ENDING.soon, self._door.close).atexit = False
 
     @property
     def ack(self) -> SessionAck:
         """What the server said about itself when the newest session was opened."""
-        return self._connection.ack
+        return self._connection.session.ack
 
     @property
     def server(self) -> str:
         """The server of the newest session."""
-        return self._connection.link.server
+        return self._connection.session.status.server
 
     @property
     def image_codec(self) -> str:
         """The codec in use; empty before the first image was sent to this server."""
-        return self._connection.link.codec or ""
+        return self._connection.session.codec or ""
 
     def infer(
         self,
@@ -151,12 +239,13 @@ class RemotePolicy:
         `history` holds earlier observations at control spacing, oldest first. Prefixes are what is
         left of the last chunk, as the policy made it and as the robot executes it.
         """
-        with self._door.caller():
+        with self._guard.call() as connection:
             deadline_s = time.monotonic() + self._timeout_s
-            sizes = self._sizes()
-            request = Request(
-                frame=split(observation, sizes),
-                history=split_all(history, sizes),
+            contract = connection.session.ack.capabilities.contract
+            reader = ObservationReader(contract, self._robot, self._sizes(contract))
+            request = ObservationRequest(
+                frame=reader.frame(observation),
+                history=reader.history(history),
                 rest={
                     "task": self._task if task is None else task,
                     "inference_delay_steps": whole(
@@ -169,25 +258,40 @@ class RemotePolicy:
                     ),
                 },
             )
-            return self._ask(request, deadline_s)
+            exchange = Exchange(
+                connection,
+                request,
+                seq_ids=self._seq_ids,
+                episode_id=self._episode_id,
+                deadline_s=deadline_s,
+                timeout_s=self._timeout_s,
+                resend_s=self._resend_s,
+                image_codec=self._image_codec,
+                jpeg_quality=self._jpeg_quality,
+            )
+            try:
+                return exchange.run()
+            finally:
+                if exchange.round_trip_ms and exchange.sent == 1:
+                    # Once it was sent again, it is unknown which sending was answered.
+                    patience_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
+                    self._resend_s = min(patience_s, self._timeout_s / 3)
 
     def reset(self) -> None:
         """Begin a new episode: nothing of the last one may influence what comes."""
-        with self._door.caller():
+        with self._guard.call() as connection:
             self._episode_id = (self._episode_id + 1) % 2**32
-            link = self._connection.link
-            link.catch_up()
             timeout_s = min(self._timeout_s, self._connect_timeout_s)
-            if link.is_usable and not link.reset(self._episode_id, timeout_s):
+            if not connection.reset(self._episode_id, timeout_s):
                 _LOG.warning(
                     "server %s did not acknowledge episode %d; the next observation announces it",
-                    link.server,
+                    self.server,
                     self._episode_id,
                 )
 
     def close(self) -> None:
-        """Give the place on the server back; a call that is under way ends with an error."""
-        self._door.close()
+        """End the session on the server; a call in flight ends with an error."""
+        self._guard.close()
 
     def __enter__(self) -> "RemotePolicy":
         return self
@@ -195,90 +299,27 @@ class RemotePolicy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, request: Request, deadline_s: float) -> RemoteChunk:
-        exchange: Exchange | None = None
-        while time.monotonic() < deadline_s:
-            link = self._connection.usable(deadline_s)
-            quality = self._quality(link, request, deadline_s)
-            if quality is None:
-                continue
-            began_s = time.monotonic()
-            body = request.encode(quality)
-            encode_ms = (time.monotonic() - began_s) * 1000
-            # Its number is above those of the probes: a server prefers what is newer.
-            exchange = exchange or Exchange(
-                self._seqs, self._episode_id, deadline_s, self._resend_s
-            )
-            answer = self._answer(exchange, link, body)
-            if answer is not None:
-                return RemoteChunk.of(
-                    answer.chunk,
-                    encode_ms=encode_ms,
-                    round_trip_ms=exchange.round_trip_ms,
-                    server=link.server,
-                    digest=answer.chunk.digest,
-                )
-        raise self._timed_out(exchange.sent if exchange else 0)
-
-    def _answer(self, exchange: Exchange, link: Link, body: bytes) -> Arrived | None:
-        try:
-            answer = exchange.ask(link, body)
-        finally:
-            if exchange.round_trip_ms and exchange.sent == 1:
-                # Of what was sent again nobody knows which sending was answered.
-                patience_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
-                self._resend_s = min(patience_s, self._timeout_s / 3)
-        self._connection.require_open()
-        if answer is not None:
-            columns = answer.chunk.chunk_robot.shape[1]
-            names = self._connection.ack.capabilities.contract.action_names
-            if columns != len(names):
-                raise RemoteError(
-                    f"server {link.server} is faulty: its chunk has {columns} columns, and its "
-                    f"contract {len(names)}: {', '.join(names)}"
-                )
-        return answer
-
-    def _timed_out(self, sent: int) -> TimedOut:
-        link = self._connection.link
-        where = f"no chunk from server {link.server} within {self._timeout_s:g} s"
-        if not sent:
-            return TimedOut(
-                f"{where}: opening a session, choosing the image codec and encoding took the time, "
-                "and nothing was sent; raise timeout_s, or set image_codec to jpeg"
-            )
-        return TimedOut(
-            f"{where}; the observation was sent {sent} times and the server {link.state}. Is it "
-            "overloaded, or the network too slow for these images? A longer timeout_s may help"
-        )
-
-    def _quality(self, link: Link, request: Request, deadline_s: float) -> int | None:
-        """How images are encoded for this link: 0 is raw. None when the link was lost."""
-        if not request.frame.images:
-            return 0
-        if link.codec is None:
-            ours, theirs = self._image_codec, self._connection.ack.image_codec
-            choice = ours if theirs == "auto" else theirs
-            now_s = time.monotonic()
-            link.codec = (
-                choose_codec(
-                    link,
-                    request,
-                    seqs=self._seqs,
-                    episode_id=self._episode_id,
-                    quality=self._jpeg_quality,
-                    # The other half is for the observation itself.
-                    until_s=now_s + (deadline_s - now_s) / 2,
-                )
-                if choice == "auto"
-                else choice
-            )
-        if link.codec is None:
-            return None
-        return 0 if link.codec == "raw" else self._jpeg_quality
-
-    def _sizes(self) -> Sizes:
+    def _sizes(self, contract: Contract) -> Sizes:
         if isinstance(self._resize, Mapping):
             return self._resize
-        cameras = self._connection.ack.capabilities.contract.cameras if self._resize else {}
+        cameras = contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
+
+
+def _open_node(
+    endpoints: tuple[str, ...], tls: Tls | None, timeout_s: float, extra: dict[str, Any]
+) -> Transport:
+    """A node on the network: a client of one endpoint, or a peer that is connected to several."""
+    settings = ZenohSettings(
+        mode="client" if len(endpoints) == 1 else "peer",
+        connect=endpoints,
+        tls=tls,
+        open_timeout_s=timeout_s,
+        extra=extra,
+    )
+    try:
+        return ZenohTransport.open(settings)
+    except CannotOpen as error:
+        raise NoServer(str(error)) from None
+    except Forked as error:
+        raise RemoteError(str(error)) from None
