@@ -82,8 +82,8 @@ def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):
     os.kill(controller, signal.SIGCONT)
     said, also_said = first.communicate()[0], second.communicate()[0]
     assert (first.returncode, second.returncode) == (0, 0), said + also_said
-    assert "has begun" in said
-    assert "another look" in also_said
+    assert "Run tiny started." in said
+    assert "Run tiny is already running; attaching." in also_said
     assert "cycle 0: evaluate done" in said
     wait_for(lambda: not is_controlled(workdir / "tiny"), "the controller's end")
     ledger = open_ledger(workdir)
