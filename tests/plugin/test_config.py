@@ -49,7 +49,7 @@ def test_flags_are_read_as_lerobot_reads_them():
     assert config.tls is None
 
 
-def test_certificates_come_together():
+def test_certificates_need_all_three_files():
     config = LefleetConfig(tls_ca="ca", tls_cert="cert", tls_key="key")
     assert config.tls == Tls(ca="ca", cert="cert", key="key")
     with pytest.raises(ValueError, match="all three"):

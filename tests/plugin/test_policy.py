@@ -85,10 +85,10 @@ def test_actions_relative_to_the_state_belong_to_the_row_s_own(place_of):
     place = place_of(tiny.relative_act)
     remote = place.policy()
     batch = batch_of(InProcess(place.checkpoint).config, 3, seed=0)
-    together = remote.predict_action_chunk(batch)
+    batched = remote.predict_action_chunk(batch)
     for row in (2, 0, 1):
-        assert torch.equal(remote.predict_action_chunk(row_of(batch, row))[0], together[row])
-    assert not torch.equal(together[0], together[1])
+        assert torch.equal(remote.predict_action_chunk(row_of(batch, row))[0], batched[row])
+    assert not torch.equal(batched[0], batched[1])
 
 
 def test_a_chunk_is_whole(place):
@@ -146,7 +146,7 @@ def test_a_copy_has_a_session_of_its_own(place, duplicate):
     assert torch.isfinite(remote.select_action(batch)).all()
 
 
-def test_a_policy_that_nobody_holds_gives_its_session_back(place):
+def test_a_policy_that_is_garbage_ends_its_session(place):
     before = place.service.session_count
     remote = LefleetPolicy(LefleetConfig(connect=place.endpoint))
     remote.select_action(batch_of(InProcess(place.checkpoint).config, 1, seed=0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import RequestRejected
+from lefleet_client.remote import BadObservation, RequestRejected
 from lefleet_client.transport import OBSERVATION
 from tests.policy import tiny
 from tests.server.serving import Bench, Gated, Outcomes, eventually, loaded, observation
@@ -214,7 +214,7 @@ def test_a_request_that_does_not_fit_is_refused_by_name(checkpoint, policy, spoi
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
         seen = observation(policy, 0)
         spoil(seen)
-        with pytest.raises(RequestRejected, match=words):
+        with pytest.raises((BadObservation, RequestRejected), match=words):
             robot.infer(seen)
         assert robot.infer(observation(policy, 1)).robot.shape[1] == len(
             policy.contract.action_names

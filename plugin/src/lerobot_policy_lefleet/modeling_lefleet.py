@@ -14,18 +14,17 @@ from lefleet_client.remote import RemotePolicy
 from lefleet_client.wire import CodecChoice
 from lerobot_policy_lefleet.configuration_lefleet import NOT_TRAINED, LefleetConfig
 from lerobot_policy_lefleet.processor_lefleet import make_lefleet_pre_post_processors
-from lerobot_policy_lefleet.rows import Frame, WrongFeatures, first_task, frames_of, tasks_of
+from lerobot_policy_lefleet.rows import RowFrame, WrongFeatures, first_task, frames_of, tasks_of
 
 
 class LefleetPolicy(PreTrainedPolicy):
     """Has no weights. Rows of a batch are asked for one after another, over one session.
 
-    A request holds everything that the chunk of a shared policy depends on, so its rows cannot
-    touch each other. A policy that is served to one robot at a time may remember its last request,
-    so more than one row is refused there. The connection is opened by the first action and is no
-    part of a copy. A policy that nobody holds any more, or that is left open when the program ends,
-    gives its session back: RemotePolicy sees to that. Between two resets one thread asks for
-    actions.
+    A request holds everything that the chunk of a shared policy depends on, so rows do not affect
+    each other. A policy that is served to one robot at a time may remember its last request, so
+    more than one row is refused there. The connection is opened by the first action and is no part
+    of a copy. RemotePolicy closes the session of a policy that is garbage, or still open when the
+    program ends. Between two resets one thread asks for actions.
     """
 
     config_class = LefleetConfig
@@ -35,7 +34,7 @@ class LefleetPolicy(PreTrainedPolicy):
         super().__init__(config)
         self._remote: RemotePolicy | None = None
         self._actions: deque[Tensor] = deque()
-        self._past: list[tuple[Frame, ...]] = []
+        self._past: list[tuple[RowFrame, ...]] = []
         self._thread: int | None = None
 
     @classmethod
@@ -124,7 +123,7 @@ class LefleetPolicy(PreTrainedPolicy):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_remote": None, "_thread": None}
 
-    def _frames(self, batch: dict[str, Any]) -> tuple[Frame, ...]:
+    def _frames(self, batch: dict[str, Any]) -> tuple[RowFrame, ...]:
         served = self._connected(batch).ack.capabilities
         frames = frames_of(batch, served.contract, self.config.rename_map)
         if len(frames) > 1 and served.serving_mode == "exclusive":

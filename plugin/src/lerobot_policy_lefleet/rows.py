@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lefleet_client.wire import Contract
 
-Frame = dict[str, NDArray[Any]]
+RowFrame = dict[str, NDArray[Any]]
 """What one robot sees: float32 vectors, uint8 RGB images as height x width x 3."""
 
 
@@ -19,7 +19,7 @@ class WrongFeatures(ValueError):
 
 def frames_of(
     batch: Mapping[str, Any], contract: Contract, rename_map: Mapping[str, str]
-) -> tuple[Frame, ...]:
+) -> tuple[RowFrame, ...]:
     """A frame for each row, with exactly the keys of the contract."""
     named = {rename_map.get(key, key): value for key, value in batch.items()}
     columns = {

@@ -12,7 +12,7 @@ from tests.client.transport.waiting import bounded
 
 
 class ChildServer:
-    """Listens where it is told; `endpoint` is where that is."""
+    """Listens on the given endpoint; `endpoint` is the one with the port."""
 
     def __init__(self, name: str, endpoint: str) -> None:
         command = [sys.executable, "-m", "tests.client.remote.child", name, endpoint]

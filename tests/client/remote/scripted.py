@@ -171,7 +171,7 @@ class ScriptedServer:
         return bool(self._transport.present(self._keys.client(client).alive, 1.0))
 
     def tell(self, client: str, event: wire.Event) -> None:
-        """Say something that nobody asked for."""
+        """Send an event on the server's own account."""
         epoch = self._epochs[client]
         header = wire.Header(wire.MessageType.EVENT, 0, 0, 0, epoch)
         self.say(client, wire.EVENT.encode(event), header)
@@ -257,6 +257,12 @@ def keep_asking(policy) -> None:
     """Ask until the news that a server sent on its own has arrived."""
     for _ in range(200):
         policy.infer(observation())
+
+
+def impatient(policy):
+    """The policy, which now sends an unanswered observation again soon."""
+    policy._resend_s = 0.3
+    return policy
 
 
 @contextmanager

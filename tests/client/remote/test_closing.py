@@ -1,4 +1,4 @@
-"""A policy can be closed at any moment, by anybody, and a forgotten one closes itself."""
+"""A policy can be closed at any moment, by any thread, and one that is garbage closes itself."""
 
 import subprocess
 import sys
@@ -91,7 +91,7 @@ def test_a_close_during_the_choice_of_a_codec_opens_nothing(world):
     assert len(server.opens) == len(server.closes) == 1
 
 
-def test_a_policy_that_nobody_holds_gives_its_place_back():
+def test_a_policy_that_is_garbage_ends_its_session():
     network = OverRouter()
     server = ScriptedServer(network.node())
     policy = RemotePolicy(network.router.endpoint, "fold", client_id="arm")
@@ -103,7 +103,7 @@ def test_a_policy_that_nobody_holds_gives_its_place_back():
     network.close()
 
 
-def test_a_program_that_forgets_to_close_says_goodbye_and_ends():
+def test_a_program_that_forgets_to_close_ends_its_session_and_exits():
     network = OverRouter()
     server = ScriptedServer(network.node())
     code = f"""
@@ -116,7 +116,7 @@ print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
     network.close()
 
 
-def test_a_thread_that_goes_on_when_the_program_ends_is_told():
+def test_a_thread_that_goes_on_when_the_program_ends_gets_an_error():
     network = OverRouter()
     ScriptedServer(network.node())
     code = f"""
@@ -136,7 +136,7 @@ threading.Thread(target=ask_on).start()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_forked_child_is_told_instead_of_left_hanging():
+def test_a_forked_child_gets_an_error_and_does_not_hang():
     network = OverRouter()
     ScriptedServer(network.node())
     code = f"""

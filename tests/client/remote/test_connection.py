@@ -22,7 +22,15 @@ from lefleet_client.remote.connection import Connection
 from lefleet_client.remote.states import Phase
 from lefleet_client.transport import Closed
 from lefleet_client.wire import header
-from tests.client.remote.scripted import STEPS, Once, answer, hurried, keep_asking, observation
+from tests.client.remote.scripted import (
+    STEPS,
+    Once,
+    answer,
+    hurried,
+    impatient,
+    keep_asking,
+    observation,
+)
 from tests.client.transport.waiting import LONG_S, Log, eventually
 
 
@@ -175,7 +183,7 @@ def test_what_is_lost_is_sent_again_under_the_same_number(any_world):
 
     once = Once()
     server = any_world.server(act=lose_once)
-    chunk = any_world.robot().infer(observation(4.0))
+    chunk = impatient(any_world.robot()).infer(observation(4.0))
     first, second = server.observations
     assert (chunk.seq_id, chunk.model[0, 0]) == (second.header.seq_id, 12.0)
     assert second.header == first.header
@@ -192,7 +200,7 @@ def test_losses_do_not_make_a_robot_too_patient_to_send_again(world):
 
     sendings = Counter()
     world.server(act=lose_first)
-    policy = world.robot()
+    policy = impatient(world.robot())
     patience = []
     for _ in range(3):
         policy.infer(observation())
@@ -210,7 +218,8 @@ def test_a_late_answer_to_the_first_sending_counts(world):
             requests[0].chunk()
 
     server = world.server(act=answer_the_first)
-    assert world.robot().infer(observation()).seq_id == server.observations[0].header.seq_id
+    policy = impatient(world.robot())
+    assert policy.infer(observation()).seq_id == server.observations[0].header.seq_id
 
 
 @pytest.mark.parametrize(
@@ -266,7 +275,7 @@ def test_when_the_other_replica_is_full_the_robot_waits_for_room(world):
     thread.join()
 
 
-def test_when_no_room_is_made_the_robot_is_told_why(world):
+def test_when_no_room_is_made_the_error_says_why(world):
     first = world.server("a", act=lambda request: first.close())
     policy = world.robot()
     world.server("b", rejection=wire.SessionRejected(check="capacity", reason="full", load=1.0))

@@ -122,7 +122,7 @@ def test_each_replica_is_asked_once_before_a_refusal_is_final(world):
     assert [len(server.opens) for server in servers] == [1, 1]
 
 
-def test_when_all_are_full_the_robot_is_told_at_once(world):
+def test_when_all_are_full_the_robot_learns_it_at_once(world):
     for name in "ab":
         world.server(name, rejection=rejection("capacity", "all 8 sessions are taken"))
     with pytest.raises(Refused, match="all 8 sessions are taken") as caught:
@@ -131,7 +131,7 @@ def test_when_all_are_full_the_robot_is_told_at_once(world):
 
 
 @pytest.mark.parametrize("options", [{"draining": True}, {"rejection": rejection("draining")}])
-def test_a_draining_server_takes_nobody(world, options):
+def test_a_draining_server_takes_no_robot(world, options):
     world.server(**options)
     with pytest.raises(ServerDraining, match="try again when"):
         world.robot(timeout_s=60)

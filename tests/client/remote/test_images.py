@@ -48,7 +48,7 @@ def patience(monkeypatch):
 def slow_jpeg(request) -> None:
     """Decoding JPEG takes long here."""
     if request.body.probe and request.body.images[TOP].codec == "jpeg":
-        threading.Timer(0.2, request.probed).start()
+        threading.Timer(0.1, request.probed).start()
     else:
         answer(request)
 
@@ -84,7 +84,7 @@ def test_jpeg_wins_where_raw_does_not_get_through(world):
 
 def test_a_single_lost_probe_decides_nothing(world, monkeypatch):
     """The faster codec loses one."""
-    monkeypatch.setattr(exchange, "PROBE_LOST_S", 1.0)
+    monkeypatch.setattr(exchange, "PROBE_LOST_S", 0.5)
 
     def lose_first_raw(request):
         if probes_of(server).count("raw") != 1 or request.body.images[TOP].codec != "raw":
@@ -122,7 +122,7 @@ def test_a_server_that_answers_no_probes_gets_jpeg(world):
     ("ours", "theirs", "used"),
     [("jpeg", "auto", "jpeg"), ("auto", "raw", "raw"), ("raw", "jpeg", "jpeg")],
 )
-def test_whoever_decides_spares_the_probe(world, ours, theirs, used):
+def test_a_fixed_codec_needs_no_probe(world, ours, theirs, used):
     server = world.server(image_codec=theirs)
     policy = world.robot(image_codec=ours)
     policy.infer(observation(image=True))

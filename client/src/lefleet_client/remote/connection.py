@@ -129,12 +129,12 @@ class Connection:
         """A session to send in; until the deadline it waits for one. Raises why there is none."""
         while True:
             self.require_open()
-            if not self._actions:
+            is_late = time.monotonic() >= deadline_s
+            if is_late or not self._actions:
                 self.raise_failure()
                 if self._state.phase is Phase.OPEN:
                     return self.session
-            if time.monotonic() >= deadline_s:
-                self.raise_failure()
+            if is_late:
                 raise self._state.trouble.with_traceback(None)
             self.step(deadline_s)
 
@@ -146,7 +146,10 @@ class Connection:
             raise trouble.with_traceback(None)
 
     def step(self, deadline_s: float) -> None:
-        """Perform the next action, or wait for news; returns at the deadline at the latest."""
+        """Perform the next action, or wait for news of the server until the deadline.
+
+        Where chunks are awaited, `receive` is what to call: here they are dropped.
+        """
         self.require_open()
         if not self._actions:
             self.receive(deadline_s)
