@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.workshop import EASY3, Workshop, python
 from lefleet.records import EpisodeRecord, SeedBlock
 from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators, default_workers
-from lefleet.stages.plan import Key, interleave, plan_batches
+from lefleet.stages.gather import Key, interleave, plan_batches
 
 BATCH = 20
 SEED = int(SeedBlock.EVALUATE)

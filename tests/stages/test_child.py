@@ -5,8 +5,7 @@ import pytest
 from lefleet.errors import LeFleetError
 from lefleet.records import ExpertDemos, TrainRequest
 from lefleet.stages.child import run_in_child
-from lefleet.stages.folder import StageFolder
-from lefleet.stages.progress import silent
+from lefleet.stages.folder import StageFolder, silent
 from tests.samples import dataset_record, finished_stage
 
 REFUSED = TrainRequest(dataset="/no/such/folder")

@@ -1,8 +1,24 @@
-"""Names and shapes of a checkpoint's inputs and outputs."""
+"""What columns and tasks mean, and what is refused because policy, data or simulation disagree."""
 
 import json
 
-from lefleet.stages.contract import contract_of, read_info
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.sim.encode import FPS
+from lefleet.stages.contract import (
+    FEATURES,
+    ROBOT_TYPE,
+    contract_of,
+    read_info,
+    require_coverage,
+    require_same_shape,
+    require_simulable,
+    task_name,
+    task_text,
+    wanted_texts,
+)
+from lefleet.stages.references import CheckpointReference
 from tests.samples import DOOR, PUSH, dataset_record
 
 VECTOR = {"dtype": "float32", "shape": [2], "names": ["x", "y"]}
@@ -59,3 +75,118 @@ def test_info_is_read_from_the_dataset_folder(tmp_path):
     (tmp_path / "meta").mkdir()
     (tmp_path / "meta" / "info.json").write_text(json.dumps({"fps": 5}))
     assert read_info(dataset_record(root=str(tmp_path))) == {"fps": 5}
+
+
+def test_a_task_stands_in_a_dataset_as_its_instruction():
+    assert task_text("push") == PUSH
+    assert task_text("push-v3") == PUSH
+
+
+def test_a_text_of_the_datasets_own_stands_for_itself():
+    assert task_text("fold the towel") == "fold the towel"
+    assert task_name("fold the towel") == "fold the towel"
+
+
+def test_a_set_stands_for_its_members_and_repeats_count_once():
+    texts = wanted_texts(["easy3", "push", "fold the towel"])
+    assert texts == (PUSH, "carry the puck to the goal", DOOR, "fold the towel")
+
+
+def test_data_that_has_every_task_is_accepted():
+    require_coverage({PUSH: 1, DOOR: 2, "more": 3}, ["push", "door-open"], "runs/demos")
+
+
+def test_wanted_tasks_may_come_after_any_number_of_others():
+    others = {f"other task {number}": 1000 for number in range(50)}
+    require_coverage(others | {PUSH: 1}, ["push"], "runs/demos")
+
+
+def test_nothing_wanted_is_always_covered():
+    require_coverage({}, [], "runs/demos")
+
+
+def test_missing_tasks_are_named_shortly_beside_what_is_there():
+    available = {PUSH: 2, "fold the towel": 1}
+    with pytest.raises(BadInput) as caught:
+        require_coverage(available, ["push", "door-open", "reach"], "runs/demos")
+    assert caught.value.problem == "tasks: runs/demos has no episode of door-open, reach."
+    assert caught.value.remedy.startswith("It has push (2), fold the towel (1).")
+
+
+def test_a_task_with_no_episodes_is_missing():
+    with pytest.raises(BadInput, match="no episode of push"):
+        require_coverage({PUSH: 0, DOOR: 1}, ["push"], "runs/demos")
+
+
+def test_empty_data_is_said_to_be_empty():
+    with pytest.raises(BadInput, match="It has no episodes"):
+        require_coverage({}, ["push"], "runs/demos")
+
+
+def policy(folder, inputs=None, outputs=None) -> CheckpointReference:
+    inputs = {"observation.state": [4]} if inputs is None else inputs
+    outputs = {"action": [4]} if outputs is None else outputs
+    config = {
+        "input_features": {key: {"shape": shape} for key, shape in inputs.items()},
+        "output_features": {key: {"shape": shape} for key, shape in outputs.items()},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return CheckpointReference(str(folder), "digest")
+
+
+def data(folder, key="", change=None, **changes):
+    """A dataset of the simulation, with one feature or one entry of its description changed."""
+    features = {name: dict(feature) for name, feature in FEATURES.items()}
+    if key:
+        features.setdefault(key, {"dtype": "float32", "shape": [1], "names": ["a"]})
+        features[key] |= change or {}
+    info = {"fps": FPS, "robot_type": ROBOT_TYPE, "features": features} | changes
+    (folder / "meta").mkdir()
+    (folder / "meta" / "info.json").write_text(json.dumps(info))
+    return dataset_record(root=str(folder))
+
+
+def test_a_policy_that_sees_part_of_what_the_simulation_shows_is_accepted(tmp_path):
+    require_simulable(policy(tmp_path), "checkpoint")
+
+
+def test_a_policy_that_wants_another_shape_is_refused_naming_it(tmp_path):
+    reference = policy(tmp_path, inputs={"observation.state": [14]})
+    expected = (
+        r"checkpoint: the policy's observation\.state has shape \[14\], the simulation's \[4\]"
+    )
+    with pytest.raises(BadInput, match=expected):
+        require_simulable(reference, "checkpoint")
+
+
+def test_a_policy_that_wants_a_camera_is_refused_naming_it(tmp_path):
+    reference = policy(tmp_path, inputs={"observation.images.top": [3, 64, 64]})
+    with pytest.raises(BadInput, match=r"observation\.images\.top .* does not exist"):
+        require_simulable(reference, "checkpoint")
+
+
+def test_a_policy_with_other_actions_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="baseline: the policy's action has shape"):
+        require_simulable(policy(tmp_path, outputs={"action": [7]}), "baseline")
+
+
+def test_data_of_the_simulation_can_be_added_to(tmp_path):
+    require_same_shape(data(tmp_path), "demos")
+
+
+@pytest.mark.parametrize("changes", [{"fps": 30}, {"robot_type": "so101"}])
+def test_data_of_another_robot_is_refused(tmp_path, changes):
+    with pytest.raises(BadInput, match=f"differs from the simulation in {next(iter(changes))}"):
+        require_same_shape(data(tmp_path, **changes), "demos")
+
+
+@pytest.mark.parametrize("key", FEATURES)
+@pytest.mark.parametrize("change", [{"shape": [1]}, {"dtype": "float64"}, {"names": ["a"]}])
+def test_data_of_another_shape_is_refused_naming_the_feature(tmp_path, key, change):
+    with pytest.raises(BadInput, match=f"differs from the simulation in {key}"):
+        require_same_shape(data(tmp_path, key, change), "demos")
+
+
+def test_data_with_a_further_observation_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"observation\.force"):
+        require_same_shape(data(tmp_path, "observation.force"), "demos")

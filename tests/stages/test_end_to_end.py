@@ -24,8 +24,8 @@ from lefleet import (
 )
 from lefleet.records import encode
 from lefleet.stages.folder import StageFolder, read_record
+from lefleet.stages.lerobot_train import SMALL_STATE_ACT
 from lefleet.stages.references import find_checkpoint
-from lefleet.stages.train_command import SMALL_STATE_ACT
 
 TASKS = ("push", "pick-place", "door-open")
 

@@ -1,12 +1,96 @@
-"""Which attempts are made, and which of them are taken."""
+"""Which episodes run in which batch, and which are kept."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lefleet.records import AttemptCounts
-from lefleet.rollouts import Demonstrate
-from lefleet.stages.gather import Gathered, GatherPlan, _rounds, _take
+from lefleet.rollouts import Act, Demonstrate, PlannedEpisode, TakeOver
+from lefleet.stages.gather import (
+    Gathered,
+    GatherPlan,
+    Key,
+    _rounds,
+    _take,
+    interleave,
+    plan_batches,
+)
 from tests.samples import finished
+
+
+def planned(row: int, key: Key) -> PlannedEpisode:
+    return PlannedEpisode(row=row, task=key.task, seed=key.seed)
+
+
+def plan(episodes, done=(), size=2, behaviour=None, **options):
+    behaviour = behaviour or Act()
+    return list(
+        plan_batches(
+            episodes, done, size=size, behaviour=behaviour, plan_episode=planned, **options
+        )
+    )
+
+
+def placed(batches) -> dict[tuple[str, int], tuple[int, int]]:
+    """Episode to the seed of its batch and its row."""
+    return {
+        (one.task, one.seed): (batch.seed, one.row) for batch in batches for one in batch.episodes
+    }
+
+
+def test_every_seed_visits_all_tasks_before_the_next_seed():
+    assert interleave("c", ["push", "reach"], range(5, 7)) == [
+        Key("c", "push", 5),
+        Key("c", "reach", 5),
+        Key("c", "push", 6),
+        Key("c", "reach", 6),
+    ]
+
+
+def test_batches_have_the_size_asked_for_and_the_last_one_what_is_left():
+    batches = plan(interleave("c", ["push"], range(5)), size=2)
+    assert [[(s.row, s.seed) for s in batch.episodes] for batch in batches] == [
+        [(0, 0), (1, 1)],
+        [(0, 2), (1, 3)],
+        [(0, 4)],
+    ]
+    assert [batch.size for batch in batches] == [2, 2, 2]
+
+
+def test_a_batch_carries_what_its_episodes_share():
+    batch, _ = plan(
+        interleave("/policy", ["push"], range(7, 10)),
+        behaviour=TakeOver(patience=3),
+        episode_length=40,
+        keep_failures=True,
+    )
+    assert batch.checkpoint == "/policy"
+    assert batch.seed == 7
+    assert batch.behaviour == TakeOver(patience=3)
+    assert batch.episode_length == 40
+    assert batch.keep_failures
+
+
+def test_a_batch_that_is_done_is_left_out():
+    episodes = interleave("c", ["push"], range(4))
+    batches = plan(episodes, done=set(episodes[:2]))
+    assert placed(batches) == {("push", 2): (2, 0), ("push", 3): (2, 1)}
+
+
+def test_what_another_checkpoint_has_done_does_not_count():
+    episodes = interleave("c", ["push"], range(2))
+    others = set(interleave("other", ["push"], range(2)))
+    assert len(placed(plan(episodes, done=others))) == 2
+
+
+@given(st.data(), st.integers(1, 7), st.integers(1, 3), st.integers(1, 12))
+def test_an_episode_keeps_its_batch_and_row_whatever_is_done(data, size, tasks, seeds):
+    episodes = interleave("c", [f"task{number}" for number in range(tasks)], range(seeds))
+    done = data.draw(st.sets(st.sampled_from(episodes)))
+    whole = placed(plan(episodes, size=size))
+    rest = placed(plan(episodes, done, size=size))
+    missing = {(key.task, key.seed) for key in episodes if key not in done}
+    assert rest.keys() == missing
+    assert rest.items() <= whole.items()
 
 
 def wanted(**changes) -> GatherPlan:

@@ -13,8 +13,8 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CheckpointContract, ExpertDemos, TrainRequest, decode
 from lefleet.stages import run_stage
 from lefleet.stages import train as train_module
+from lefleet.stages.lerobot_train import Invocation
 from lefleet.stages.train import last_checkpoint
-from lefleet.stages.train_command import Invocation
 from tests.samples import dataset_record, finished_stage
 
 PROGRAM = """

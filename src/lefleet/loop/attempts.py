@@ -9,8 +9,7 @@ from lefleet.ledger.store import UNSEEN
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.stage_process import JOURNALS, cancel, last_sign_of_life
 from lefleet.records import ComparisonRecord, EpisodeRecord, EvaluationRecord, Record, Request
-from lefleet.stages.folder import RECORD, committed, is_locked
-from lefleet.stages.journal import Journal
+from lefleet.stages.folder import RECORD, Journal, committed, is_locked
 
 
 class Attempts:

@@ -22,8 +22,8 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.stages.compare import stock_block
-from lefleet.stages.stock_eval import eval_command
-from lefleet.stages.train_command import start_command
+from lefleet.stages.evaluate import eval_command
+from lefleet.stages.lerobot_train import start_command
 
 
 def plan_lines(config: RunConfig, run_folder: Path) -> Iterator[str]:

@@ -1,19 +1,17 @@
 """The stages: typed request in, typed record out, everything on disk under one folder.
 
-    folder       a stage's folder: request, lock, record committed once
-    progress     how a stage says how far it is
-    references   what a user names (stage folder, dataset folder, hub id) to a record
-    digest       content digests of datasets and checkpoints
-    inputs       do policy, data and simulation fit together
-    coverage     every evaluated task must be in the data
-    plan         which episodes run in which batch (pure)
-    gather       roll out until enough episodes are kept
-    layout       how episodes of the simulation lie in a dataset
-    datasets     LeRobotDatasets: write, describe, select, merge
-    pairs        pairs of episodes: their order, and when they are complete
-    verdict      pairs to a verdict and its record
-    outcomes     a CSV file of somebody's trials to a verdict
-    evidence_plot    the evidence as a picture
+    run             one stage in its folder, in this process
+    child           one stage as a process of its own
+    folder          a stage's folder: lock, request, journal, progress, record
+    references      what a user names (stage folder, dataset folder, hub id) to a record
+    digest          content digests of datasets and checkpoints
+    contract        what columns and tasks mean; do policy, data and simulation fit together
+    datasets        LeRobotDatasets: write, choose, describe, merge
+    gather          which episodes run in which batch; roll out until enough are kept
+    verdict         pairs of episodes, in a fixed order, to a verdict
+    outcomes        a CSV file of trials to a verdict
+    evidence_plot   the evidence as a picture
+    lerobot_train   lerobot-train's command line, and what it prints
     collect, train, evaluate, compare, improve    the bodies
 
 Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodies only, LeRobot.
@@ -21,7 +19,7 @@ Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodie
 folder it goes on from what is on disk, and once `record.json` is there it only returns it.
 """
 
-from lefleet.stages.progress import Progress, Update, silent
+from lefleet.stages.folder import Progress, Update, silent
 from lefleet.stages.run import run_stage
 
 __all__ = ["Progress", "Update", "run_stage", "silent"]

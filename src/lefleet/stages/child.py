@@ -22,14 +22,15 @@ from lefleet.records.border import Strict
 from lefleet.stages.folder import (
     LOG,
     REQUEST,
+    Progress,
     StageFolder,
+    Update,
     committed,
     read_record,
     write_durably,
 )
-from lefleet.stages.progress import Progress, Update
+from lefleet.stages.lerobot_train import last_words, split_lines
 from lefleet.stages.run import run_stage
-from lefleet.stages.train_log import last_words, split_lines
 
 STAGE_MARK = "LEFLEET_STAGE"
 """Environment variable of a stage's process and all its descendants: the stage's folder."""

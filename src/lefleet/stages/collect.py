@@ -13,10 +13,9 @@ from lefleet.records import (
 )
 from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.folder import StageFolder
+from lefleet.stages.contract import require_simulable
+from lefleet.stages.folder import Progress, StageFolder
 from lefleet.stages.gather import Gathered, GatherPlan, gather, rolled_out
-from lefleet.stages.inputs import require_simulable
-from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset, require_dataset_folder
 
 
@@ -28,7 +27,7 @@ def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> 
         case Corrections():
             return _corrections(request, stage, progress)
         case ExistingDataset():
-            from lefleet.stages.select import select
+            from lefleet.stages.datasets import select
 
             return select(request)
 

@@ -13,15 +13,18 @@ from lefleet.records import (
 )
 from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators, default_workers
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.evaluate import EPISODES, episode_of
-from lefleet.stages.folder import StageFolder
-from lefleet.stages.inputs import require_simulable
-from lefleet.stages.journal import Journal
-from lefleet.stages.pairs import PairedEpisodes, Trial, pair_order
-from lefleet.stages.progress import Progress, Update
+from lefleet.stages.contract import require_simulable
+from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
+from lefleet.stages.folder import Journal, Progress, StageFolder, Update
 from lefleet.stages.references import find_checkpoint
-from lefleet.stages.stock_eval import run_stock
-from lefleet.stages.verdict import ComparisonSource, comparison, e_value
+from lefleet.stages.verdict import (
+    ComparisonSource,
+    PairedEpisodes,
+    Trial,
+    comparison,
+    e_value,
+    pair_order,
+)
 from lefleet.stats import GateRule
 
 
@@ -40,7 +43,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
         run = _elsewhere if request.env else _here
         evidence = run(request, roles, journal, stage, progress)
-        subject = ComparisonSource(
+        source = ComparisonSource(
             candidate=candidate.digest,
             baseline=baseline.digest,
             candidate_path=candidate.path,
@@ -50,7 +53,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
-    return comparison(evidence.judge, subject)
+    return comparison(evidence.judge, source)
 
 
 def gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:

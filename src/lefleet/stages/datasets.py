@@ -1,9 +1,10 @@
-"""LeRobotDatasets: write one from kept episodes, describe one, merge two.
+"""LeRobotDatasets: write one from kept episodes, choose episodes of one, describe one, merge some.
 
 LeRobot's own classes and tools do the work; this is the only module of the stages that knows them.
 """
 
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,19 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
 from lefleet.errors import BadInput, StageFailed
-from lefleet.records import AddedData, AttemptCounts, DatasetRecord
+from lefleet.records import AddedData, AttemptCounts, DatasetRecord, ExistingDataset
 from lefleet.rollouts import Finished
 from lefleet.sim.encode import FPS
-from lefleet.stages.coverage import task_text
+from lefleet.stages.contract import (
+    FEATURES,
+    ROBOT_TYPE,
+    require_coverage,
+    task_name,
+    task_text,
+    wanted_texts,
+)
 from lefleet.stages.digest import dataset_digest
-from lefleet.stages.layout import FEATURES, ROBOT_TYPE
-from lefleet.stages.progress import Progress, Update
+from lefleet.stages.folder import Progress, Update
 
 LOCAL = "local"
 """Owner part of the repo id of datasets that live on this machine only."""
@@ -158,3 +165,51 @@ def _extract(part: DatasetRecord, folder: Path) -> Path:
 
 def _info(metadata: LeRobotDatasetMetadata) -> dict[str, Any]:
     return {"fps": int(metadata.fps), "features": metadata.features}
+
+
+def select(request: ExistingDataset) -> DatasetRecord:
+    """The record of the chosen episodes; nothing is copied."""
+    if not request.repo_id and not request.root:
+        raise BadInput("repo_id: neither repo_id nor root is given.", "Name a hub id or a folder.")
+    if request.root:
+        metadata = local_metadata(Path(request.root).resolve(), request.repo_id)
+    else:
+        metadata = _hub_metadata(request.repo_id, request.revision)
+    texts = episode_tasks(metadata)
+    chosen = choose_episodes(texts, wanted_texts(request.tasks), request)
+    if not request.root:
+        LeRobotDataset(request.repo_id, revision=request.revision or None, episodes=list(chosen))
+    return describe_dataset(metadata, chosen, source="dataset")
+
+
+def choose_episodes(
+    texts: Sequence[str], wanted: Sequence[str], request: ExistingDataset
+) -> tuple[int, ...]:
+    """Indices of the chosen episodes, in order; as many of every wanted task."""
+    by_text: defaultdict[str, list[int]] = defaultdict(list)
+    for number, text in enumerate(texts):
+        by_text[text].append(number)
+    available = {text: len(numbers) for text, numbers in by_text.items()}
+    require_coverage(available, wanted, request.root or request.repo_id)
+    rarest = min(wanted, key=lambda text: available[text])
+    count = request.episodes_per_task or available[rarest]
+    if count > available[rarest]:
+        raise BadInput(
+            f"episodes_per_task: {count} are asked for, but {task_name(rarest)} has only "
+            f"{available[rarest]}.",
+            f"Ask for at most {available[rarest]}, or 0 for as many as the rarest task has.",
+        )
+    shuffled = random.Random(request.seed)
+    return tuple(
+        sorted(number for text in wanted for number in shuffled.sample(by_text[text], count))
+    )
+
+
+def _hub_metadata(repo_id: str, revision: str) -> LeRobotDatasetMetadata:
+    try:
+        return LeRobotDatasetMetadata(repo_id, revision=revision or None)
+    except Exception as error:
+        raise BadInput(
+            f"repo_id: {repo_id} could not be loaded from the hub ({type(error).__name__}).",
+            "Check the name and the network, or give a local folder with --root.",
+        ) from error

@@ -1,12 +1,15 @@
-"""A stage's folder: who works in it, what was asked, what came out."""
+"""A stage's folder: its lock, request, journal of episodes, progress and record."""
 
 import contextlib
 import errno
 import fcntl
 import os
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
@@ -205,3 +208,56 @@ def _difference(theirs: Request, mine: Request) -> str:
         if there != here:
             return f"{name} is {there!r} there, {here!r} here"
     return "equal"
+
+
+class Journal:
+    """Lines of one struct type; what was appended is on disk when `append` returns.
+
+    A last line that a crash cut short is dropped at the next opening; any other line that cannot
+    be read is an error, and nothing is changed.
+    """
+
+    def __init__(self, path: Path, kind: Any) -> None:
+        self.lines: list[Any] = []
+        intact = 0
+        if path.exists():
+            *complete, _ = path.read_bytes().split(b"\n")
+            for number, line in enumerate(complete, 1):
+                self.lines.append(decode(line, kind, f"{path}, line {number}"))
+                intact += len(line) + 1
+        self._file = path.open("r+b" if path.exists() else "wb")
+        self._file.truncate(intact)
+        self._file.seek(intact)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def append(self, line: Any) -> None:
+        self.extend((line,))
+
+    def extend(self, lines: Iterable[Any]) -> None:
+        """Append several in one write."""
+        added = list(lines)
+        self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in added))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.lines += added
+
+
+class Update(NamedTuple):
+    """One report. `done` of `total` in `unit`s; `detail` is a short remark such as a loss."""
+
+    done: int
+    total: int
+    unit: str
+    detail: str = ""
+
+
+Progress = Callable[[Update], None]
+
+
+def silent(update: Update) -> None:
+    """Progress that nothing shows."""

@@ -8,10 +8,9 @@ from fractions import Fraction
 from lefleet.errors import BadInput
 from lefleet.records import AddedData, ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
-from lefleet.stages.folder import StageFolder
+from lefleet.stages.contract import require_same_shape, require_simulable
+from lefleet.stages.folder import Progress, StageFolder
 from lefleet.stages.gather import gather, rolled_out
-from lefleet.stages.inputs import require_same_shape, require_simulable
-from lefleet.stages.progress import Progress
 from lefleet.stages.references import find_checkpoint, find_dataset
 
 

@@ -66,7 +66,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     for outcome in interleaved(outcomes):
         if not judge.decided:
             judge.observe(outcome)
-    subject = ComparisonSource(
+    source = ComparisonSource(
         candidate="a",
         baseline="b",
         candidate_path="",
@@ -76,7 +76,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
         episodes_file=str(path),
         note=_note(len(outcomes) - len(judge.outcomes), len(counts), unpaired=unpaired),
     )
-    return comparison(judge, subject)
+    return comparison(judge, source)
 
 
 def interleaved(outcomes: Sequence[PairOutcome]) -> list[PairOutcome]:

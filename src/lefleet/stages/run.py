@@ -19,8 +19,7 @@ from lefleet.records import (
     TrainRequest,
     validated,
 )
-from lefleet.stages.folder import StageFolder, committed
-from lefleet.stages.progress import Progress, silent
+from lefleet.stages.folder import Progress, StageFolder, committed, silent
 
 
 @overload

@@ -12,27 +12,23 @@ import msgspec
 from lefleet.errors import BadInput, ChildKilled, StageFailed
 from lefleet.process import exit_words, launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
-from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info
-from lefleet.stages.coverage import require_coverage
+from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info, require_coverage
 from lefleet.stages.digest import checkpoint_digest
-from lefleet.stages.folder import StageFolder, write_durably
-from lefleet.stages.progress import Progress, Update
-from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
-from lefleet.stages.train_command import (
+from lefleet.stages.folder import Progress, StageFolder, Update, write_durably
+from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
-    Invocation,
-    log_every,
-    resume_command,
-    start_command,
-)
-from lefleet.stages.train_log import (
     START_MARK,
+    Invocation,
     last_words,
+    log_every,
     parse_bar,
     parse_metrics,
     read_curve,
+    resume_command,
     split_lines,
+    start_command,
 )
+from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
 
 
 def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> CheckpointRecord:
