@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from lefleet.loop.next_step import Decide, EndRun, RunStage, Step, next_step
-from lefleet.loop.state import CycleState, RunState
+from lefleet.loop.state import CycleState, Decide, EndRun, RunStage, RunState, Step, next_step
 from lefleet.records import (
     AttemptCounts,
     Decision,

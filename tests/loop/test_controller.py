@@ -12,7 +12,7 @@ from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
 from lefleet.loop import controller as module
 from lefleet.loop.controller import Controller
-from lefleet.loop.requests import make_request
+from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.stage_process import Cancellation, StageCancelled
 from lefleet.loop.state import read_state
 from lefleet.records import Budgets, RunConfig
@@ -37,9 +37,8 @@ class Run:
         self.ledger = open_ledger(workdir)
         self.ledger.create_run("r", msgspec.to_builtins(of))
         self.stage = Stage(self.collect)
-        self.request = make_request(
-            read_state(self.ledger, self.ledger.run("r")), self.folder, 0, "collect"
-        )
+        state = read_state(self.ledger, self.ledger.run("r"))
+        self.request = make_request(cycle_inputs(state, self.folder, 0), "collect")
 
     def left_running(self, hours: float = 0.0) -> None:
         """The stage was started that long ago, by a controller that is gone."""

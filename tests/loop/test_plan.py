@@ -9,7 +9,9 @@ import pytest
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.requests import count_tasks
+from lefleet.loop.state import RunStage
 from lefleet.records import Budgets, RunConfig, Rung
+from tests.loop.states import play
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -58,6 +60,14 @@ def test_every_stage_can_be_started_by_hand(planned):
         if not (stage == "gate" and number == 0)
         and not (stage == "improve" and (number == last or not improves))
     ]
+
+
+def test_a_plan_has_the_steps_of_a_run_whose_checkpoints_are_all_blessed(planned):
+    config, lines, _ = planned
+    shown = [line.strip().partition(":")[0] for line in lines if line.startswith("  ")]
+    steps = play(config, "baseline" + " promote" * (config.budgets.cycles - 1))[:-1]
+    names = [step.stage if isinstance(step, RunStage) else "decide" for step in steps]
+    assert [name for name in shown if name in {*names, "decide"}] == names
 
 
 @pytest.mark.parametrize("name", ["pusht", "libero_smolvla_pi05"])

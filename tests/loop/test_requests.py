@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.loop.next_step import RunStage
-from lefleet.loop.requests import demonstrations, make_request
-from lefleet.loop.seeds import first_seed
+from lefleet.loop.requests import cycle_inputs, demonstrations, first_seed, make_request
+from lefleet.loop.state import RunStage
 from lefleet.records import Budgets, DatasetSource, ExpertGrowth, GatePlan, ImprovePlan, SeedBlock
 from tests.loop.states import config, cycle, decision, play, record, state
 
@@ -26,7 +25,7 @@ def requests_of(outcomes: str, **changes) -> dict[tuple[int, str], object]:
 
     def ask(now, step):
         if isinstance(step, RunStage):
-            found[tuple(step)] = make_request(now, RUN, step.cycle, step.stage)
+            found[tuple(step)] = make_request(cycle_inputs(now, RUN, step.cycle), step.stage)
 
     play(plan, outcomes, watch=ask)
     return found
@@ -172,7 +171,7 @@ def test_the_mixing_ratio_counts_what_policies_made_in_earlier_cycles_but_not_wh
 def test_a_gate_without_a_blessed_checkpoint_cannot_be_asked_for():
     now = state(cycle(0, *DONE, decided=decision(0, "iterate")))
     with pytest.raises(ValueError, match="blessed"):
-        make_request(now, RUN, 1, "gate")
+        make_request(cycle_inputs(now, RUN, 1), "gate")
 
 
 def test_an_existing_dataset_is_the_same_in_every_cycle():

@@ -7,8 +7,13 @@ from pathlib import Path
 import msgspec
 
 from lefleet.errors import BadInput
-from lefleet.loop.requests import count_tasks, demonstrations
-from lefleet.loop.seeds import PER_CYCLE, PER_RUN, first_seed
+from lefleet.loop.requests import (
+    PER_CYCLE,
+    PER_RUN,
+    count_tasks,
+    demonstrations,
+    first_seed,
+)
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks

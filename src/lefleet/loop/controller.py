@@ -12,10 +12,9 @@ from lefleet.ledger import AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempts import Attempts
-from lefleet.loop.evidence import make_decision
+from lefleet.loop.decide import make_decision
 from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
-from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
-from lefleet.loop.requests import count_tasks, make_request, stage_folder
+from lefleet.loop.requests import count_tasks, cycle_inputs, make_request, stage_folder
 from lefleet.loop.stage_process import (
     Cancellation,
     StageCancelled,
@@ -23,8 +22,16 @@ from lefleet.loop.stage_process import (
     StageMonitor,
     carry_out,
 )
-from lefleet.loop.state import RunState, read_state, stored_config
-from lefleet.loop.summary import PLOT, SUMMARY, write_summary
+from lefleet.loop.state import (
+    Decide,
+    EndRun,
+    RunStage,
+    RunState,
+    next_step,
+    read_state,
+    stored_config,
+)
+from lefleet.loop.status import PLOT, SUMMARY, write_summary
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
 
@@ -115,7 +122,7 @@ class Controller:
     def _stage(
         self, state: RunState, events: EventJournal, cycle: int, stage: str
     ) -> EndRun | None:
-        request = make_request(state, self._folder, cycle, stage)
+        request = make_request(cycle_inputs(state, self._folder, cycle), stage)
         folder = stage_folder(self._folder, cycle, stage)
         left = self._attempts.unfinished()
         if not is_locked(folder) and not (folder / RECORD).exists():

@@ -1,9 +1,10 @@
-"""CandidateEvidence and history to a decision: pure functions."""
+"""The decision about a cycle's candidate, from its evidence and the history: pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lefleet.records import DecidePlan, Decision, GateResult
+from lefleet.loop.state import CycleState, RunState
+from lefleet.records import DecidePlan, Decision, EvaluationRecord, GateResult
 
 UNDECIDED = ("futile", "exhausted")
 
@@ -33,6 +34,30 @@ class History(NamedTuple):
     """Its success in the fixed block."""
     rungs: int
     """Length of the policy ladder."""
+
+
+def make_decision(state: RunState, cycle: int) -> Decision:
+    """The decision about the candidate of `cycle`, whose stages are all committed."""
+    current = state.cycles[cycle]
+    evaluation = _required(current.evaluation())
+    gate = current.gate()
+    evidence = CandidateEvidence(
+        cycle=cycle,
+        rung=state.rung(),
+        candidate=evaluation.result.digest,
+        rate=evaluation.result.overall.rate,
+        gate=gate.gate if gate else None,
+        gate_number=len(state.gates_before(cycle)) + 1 if gate else 0,
+        diagnosis=diagnose(current),
+    )
+    blessed = state.blessed()
+    history = History(
+        decisions=[one.decision for one in state.cycles if one.decision is not None],
+        blessed=blessed.digest if blessed else "",
+        blessed_rate=_rate_of(state, blessed.digest if blessed else ""),
+        rungs=len(state.config.ladder),
+    )
+    return decide(evidence, history, state.config.decide)
 
 
 def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> Decision:
@@ -101,3 +126,36 @@ def _inconclusive_in_a_row(evidence: CandidateEvidence, history: History) -> int
             break
         count += 1
     return count
+
+
+def diagnose(cycle: CycleState) -> tuple[str, ...]:
+    """What to look at when nothing works: data, loss, progress, horizon."""
+    found = []
+    if (dataset := cycle.dataset()) is not None:
+        least = min(dataset.tasks.values(), default=0)
+        found.append(f"data: at least {least} episodes for each of {len(dataset.tasks)} tasks")
+    if (checkpoint := cycle.checkpoint()) is not None and checkpoint.curve:
+        first, last = checkpoint.curve[0].loss, checkpoint.curve[-1].loss
+        found.append(f"loss: {first} at first, {last} at the end")
+    if (evaluation := cycle.evaluation()) is not None:
+        result = evaluation.result
+        found.append(
+            f"progress: {result.mean_progress:.2f} of 1 on average, "
+            f"episodes ended after {result.mean_length:.0f} steps"
+        )
+    return tuple(found)
+
+
+def _rate_of(state: RunState, digest: str) -> float:
+    """Success of a checkpoint in its own fixed block."""
+    for cycle in state.cycles:
+        evaluation = cycle.evaluation()
+        if evaluation is not None and evaluation.result.digest == digest:
+            return evaluation.result.overall.rate
+    return 0.0
+
+
+def _required(evaluation: EvaluationRecord | None) -> EvaluationRecord:
+    if evaluation is None:
+        raise ValueError("a decision needs an evaluation")
+    return evaluation

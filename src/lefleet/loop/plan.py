@@ -4,15 +4,12 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from lefleet.loop.requests import demonstrations, make_request, stage_folder
-from lefleet.loop.state import CycleState, RunState
+from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
+from lefleet.loop.state import steps_of_cycle
 from lefleet.records import (
-    CheckpointContract,
-    CheckpointRecord,
     CompareRequest,
-    DatasetRecord,
-    Decision,
     EvaluateRequest,
     ExpertDemos,
     ExpertGrowth,
@@ -32,63 +29,52 @@ def plan_lines(config: RunConfig, run_folder: Path) -> Iterator[str]:
     yield "rungs: " + ", then ".join(f"{rung.name} ({rung.policy_type})" for rung in config.ladder)
     if config.budgets.cycles > 1:
         yield "shown as if the checkpoint of every cycle were blessed, all on the first rung"
-    cycles: list[CycleState] = []
     for cycle in range(config.budgets.cycles):
         yield ""
         yield f"cycle {cycle}"
-        now = RunState(config, [*cycles, CycleState(cycle, {}, None)], 0.0, stop_requested=False)
-        stages = ["collect", "train", "evaluate", *(["gate"] if cycle else [])]
-        for stage in stages:
-            yield from _stage_lines(now, run_folder, cycle, stage)
-        yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
-        cycles.append(_blessed_cycle(config, run_folder, cycle))
-        if config.improve.method != "none" and cycle + 1 < config.budgets.cycles:
-            then = RunState(config, list(cycles), 0.0, stop_requested=False)
-            yield from _stage_lines(then, run_folder, cycle, "improve")
+        is_decided = False
+        for step in steps_of_cycle(config, cycle, has_baseline=cycle > 0, has_blessed=True):
+            if step == "decide":
+                yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
+                is_decided = True
+                continue
+            blessed = cycle if is_decided else cycle - 1
+            yield from _stage_lines(_planned_inputs(config, run_folder, cycle, blessed), step)
 
 
-def _stage_lines(state: RunState, run_folder: Path, cycle: int, stage: str) -> Iterator[str]:
-    request = make_request(state, run_folder, cycle, stage)
-    folder = stage_folder(run_folder, cycle, stage)
-    yield f"  {stage}: {_words(request, state.config, cycle)}"
+def _planned_inputs(
+    config: RunConfig, run_folder: Path, cycle: int, blessed_cycle: int
+) -> CycleInputs:
+    """A cycle in which the checkpoint of `blessed_cycle` is blessed; -1 is before the first."""
+    training = stage_folder(run_folder, blessed_cycle, "train") / "training"
+    last = f"{config.ladder[0].steps:06d}"
+    blessed = str(training / "checkpoints" / last / "pretrained_model")
+    return CycleInputs(
+        config=config,
+        run_folder=run_folder,
+        cycle=cycle,
+        rung=0,
+        blessed=blessed if blessed_cycle >= 0 else "",
+        continues=blessed_cycle >= 0,
+        gates=(True,) * (cycle - 1),
+        mixes={},
+    )
+
+
+def _stage_lines(inputs: CycleInputs, stage: str) -> Iterator[str]:
+    request = make_request(inputs, stage)
+    folder = stage_folder(inputs.run_folder, inputs.cycle, stage)
+    yield f"  {stage}: {_words(request, inputs.config, inputs.cycle)}"
     yield "    " + shlex.join(("lefleet", "stage", "exec", str(folder)))
-    for argv in _children(request, state.config, folder):
+    for argv in _children(request, inputs.config, folder):
         yield "      " + shlex.join(argv)
-
-
-def _blessed_cycle(config: RunConfig, run_folder: Path, cycle: int) -> CycleState:
-    """A cycle to come, whose candidate will have been blessed."""
-    rung = config.ladder[0]
-    training = stage_folder(run_folder, cycle, "train") / "training"
-    digest = f"checkpoint of cycle {cycle}"
-    checkpoint = CheckpointRecord(
-        path=str(training / "checkpoints" / f"{rung.steps:06d}" / "pretrained_model"),
-        digest=digest,
-        policy_type=rung.policy_type,
-        steps=rung.steps,
-        final_loss=None,
-        curve=(),
-        contract=CheckpointContract(
-            action_names=(),
-            vectors={},
-            cameras={},
-            fps=0,
-            policy_type=rung.policy_type,
-            robot_type="",
-            tasks=config.tasks,
-            dataset_digest="",
-        ),
-    )
-    decision = Decision(
-        cycle=cycle, decision="promote", why="", rung=0, candidate=digest, blessed=digest
-    )
-    return CycleState(cycle, {"train": checkpoint}, decision)
 
 
 def _words(request: Request, config: RunConfig, cycle: int) -> str:
     match request:
         case ExpertDemos():
-            total = demonstrations(config.collect, cycle) if _grows(config) else 0  # type: ignore[arg-type]
+            growth = config.collect
+            total = demonstrations(growth, cycle) if isinstance(growth, ExpertGrowth) else 0
             return f"{request.episodes_per_task} new demonstrations per task, {total} in all"
         case TrainRequest():
             return f"{request.steps} steps of {request.policy_type}{_start(request, config)}"
@@ -111,22 +97,18 @@ def _start(request: TrainRequest, config: RunConfig) -> str:
     return ", from the blessed checkpoint"
 
 
-def _grows(config: RunConfig) -> bool:
-    return isinstance(config.collect, ExpertGrowth)
-
-
 def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tuple[str, ...]]:
     """Commands of the processes that the stage starts."""
     match request:
         case TrainRequest():
-            dataset = _dataset_to_be(config, Path(request.dataset))
+            dataset = _planned_data(config, Path(request.dataset))
             yield start_command(
                 request,
                 dataset,
                 folder / "training",
                 init=request.init,
                 policy_type=request.policy_type,
-                is_state_only=_grows(config),
+                is_state_only=isinstance(config.collect, ExpertGrowth),
                 episodes_present=0,
             ).argv
         case EvaluateRequest() if request.env:
@@ -144,22 +126,17 @@ def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tup
             return
 
 
-def _dataset_to_be(config: RunConfig, collected: Path) -> DatasetRecord:
-    """What is known beforehand of the data that the collect stage will have made."""
-    source = config.collect
+class PlannedData(NamedTuple):
+    """What is known beforehand of the data that a collect stage will write."""
+
+    repo_id: str
+    root: str
+    episodes: tuple[int, ...] = ()
+
+
+def _planned_data(config: RunConfig, collected: Path) -> PlannedData:
+    if not isinstance(config.collect, ExpertGrowth):
+        return PlannedData(config.collect.repo_id, config.collect.root)
     # The first cycle has only its own data, every later one a merge with what was there.
-    own = "dataset" if collected.parent.name == "cycle_0" else "merged"
-    repo_id = f"local/{own}" if isinstance(source, ExpertGrowth) else source.repo_id
-    root = str(collected / own) if isinstance(source, ExpertGrowth) else source.root
-    return DatasetRecord(
-        repo_id=repo_id,
-        root=root,
-        revision="",
-        episodes=(),
-        digest="",
-        fps=0,
-        frames=0,
-        tasks={},
-        source="plan",
-        total_episodes=0,
-    )
+    name = "dataset" if collected.parent.name == "cycle_0" else "merged"
+    return PlannedData(f"local/{name}", str(collected / name))

@@ -1,11 +1,15 @@
-"""The request of every stage: a pure function of config and state."""
+"""The request of every stage, and the seeds that it may use: pure functions.
 
+Every purpose, run and cycle has seeds of its own. Only evaluation uses the same ones in every cycle
+of a run, so that rates can be compared.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 
-from lefleet.loop.seeds import first_seed
+from lefleet.errors import BadInput
 from lefleet.loop.state import RunState
 from lefleet.records import (
-    CheckpointRecord,
     CompareRequest,
     DatasetSource,
     EvaluateRequest,
@@ -13,7 +17,6 @@ from lefleet.records import (
     ExpertDemos,
     ExpertGrowth,
     ImproveRequest,
-    MixRecord,
     Request,
     RunConfig,
     SeedBlock,
@@ -22,24 +25,95 @@ from lefleet.records import (
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stats import gate_alpha
 
+PER_RUN = 1_000_000
+PER_CYCLE = 10_000
+_RUNS = 100
+_CYCLES = PER_RUN // PER_CYCLE
+
+
+@dataclass(frozen=True, kw_only=True)
+class CycleInputs:
+    """All that the requests of one cycle depend on."""
+
+    config: RunConfig
+    run_folder: Path
+    cycle: int
+    rung: int
+    """Rung of the ladder that the cycle trains on."""
+    blessed: str
+    """Path of the blessed checkpoint; empty where there is none."""
+    continues: bool
+    """Whether the blessed checkpoint was trained on the same rung."""
+    gates: tuple[bool, ...]
+    """Of every gate before the cycle, in order, whether it promoted."""
+    mixes: dict[int, int]
+    """Episodes that policies made and that are part of the cycle's data, by the cycle that made
+    them."""
+
+    def stage(self, name: str) -> str:
+        """Folder of a stage of this cycle."""
+        return str(stage_folder(self.run_folder, self.cycle, name))
+
+
+def cycle_inputs(state: RunState, run_folder: Path, cycle: int) -> CycleInputs:
+    """What the ledger says about `cycle`, which has begun or comes next."""
+    blessed = state.blessed()
+    decisions = [one.decision for one in state.cycles if one.decision is not None]
+    return CycleInputs(
+        config=state.config,
+        run_folder=run_folder,
+        cycle=cycle,
+        rung=state.rung(),
+        blessed=blessed.path if blessed else "",
+        continues=any(
+            blessed is not None
+            and decision.candidate == blessed.digest
+            and decision.rung == state.rung()
+            for decision in decisions
+        ),
+        gates=tuple(state.gates_before(cycle)),
+        mixes=_mixes(state, cycle),
+    )
+
+
+def _mixes(state: RunState, cycle: int) -> dict[int, int]:
+    """What policies made before `cycle`, except where it led to a worse policy."""
+    dropped = {
+        one.index - 1
+        for one in state.cycles[:cycle]
+        if one.decision and one.decision.decision == "rollback"
+    }
+    made = {one.index: mix for one in state.cycles[:cycle] if (mix := one.mix()) and mix.added}
+    return {index: sum(mix.added.values()) for index, mix in made.items() if index not in dropped}
+
 
 def stage_folder(run_folder: Path, cycle: int, stage: str) -> Path:
     return run_folder / f"cycle_{cycle}" / stage
 
 
-def make_request(state: RunState, run_folder: Path, cycle: int, stage: str) -> Request:
-    """What `stage` of `cycle` is asked to do."""
+def make_request(inputs: CycleInputs, stage: str) -> Request:
+    """What `stage` is asked to do."""
     match stage:
         case "collect":
-            return _collect(state, run_folder, cycle)
+            return _collect(inputs)
         case "train":
-            return _train(state, run_folder, cycle)
+            return _train(inputs)
         case "evaluate":
-            return _evaluate(state.config, run_folder, cycle)
+            return _evaluate(inputs)
         case "gate":
-            return _gate(state, run_folder, cycle)
+            return _gate(inputs)
         case _:
-            return _improve(state, run_folder, cycle)
+            return _improve(inputs)
+
+
+def first_seed(purpose: SeedBlock, run_seed: int, cycle: int) -> int:
+    """First of the seeds that belong to `cycle`; evaluation does not depend on it."""
+    if run_seed >= _RUNS:
+        raise BadInput(f"seed: {run_seed} is too large.", f"Choose one from 0 to {_RUNS - 1}.")
+    if cycle >= _CYCLES:
+        raise BadInput(f"budgets.cycles: there are seeds for {_CYCLES} cycles only.")
+    offset = 0 if purpose is SeedBlock.EVALUATE else cycle * PER_CYCLE
+    return int(purpose) + run_seed * PER_RUN + offset
 
 
 def count_tasks(config: RunConfig) -> int:
@@ -59,17 +133,8 @@ def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
     return schedule[-1] + (position - len(schedule) + 1) * (schedule[-1] - schedule[-2])
 
 
-def dropped_mixes(state: RunState, before: int) -> set[int]:
-    """Cycles whose self-generated data led to a worse policy, as known before cycle `before`."""
-    return {
-        cycle.index - 1
-        for cycle in state.cycles
-        if cycle.index < before and cycle.decision and cycle.decision.decision == "rollback"
-    }
-
-
-def _collect(state: RunState, run_folder: Path, cycle: int) -> Request:
-    config = state.config
+def _collect(inputs: CycleInputs) -> Request:
+    config, cycle = inputs.config, inputs.cycle
     if isinstance(config.collect, DatasetSource):
         source = config.collect
         return ExistingDataset(
@@ -86,95 +151,65 @@ def _collect(state: RunState, run_folder: Path, cycle: int) -> Request:
         episodes_per_task=demonstrations(config.collect, cycle) - before,
         noise=config.collect.noise,
         seed=first_seed(SeedBlock.COLLECT, config.seed, cycle),
-        add_to=_parts(state, run_folder, cycle),
+        add_to=_parts(inputs),
     )
 
 
-def _parts(state: RunState, run_folder: Path, cycle: int) -> tuple[str, ...]:
-    """Everything collected before `cycle`, and what policies made, except what was dropped."""
-    earlier = [one.index for one in state.cycles if one.index < cycle]
-    demos = [stage_folder(run_folder, index, "collect") / "dataset" for index in earlier]
-    made = [stage_folder(run_folder, index, "improve") / "added" for index in _mixes(state, cycle)]
+def _parts(inputs: CycleInputs) -> tuple[str, ...]:
+    """Everything collected before this cycle, and what policies made."""
+    folder = inputs.run_folder
+    demos = [stage_folder(folder, index, "collect") / "dataset" for index in range(inputs.cycle)]
+    made = [stage_folder(folder, index, "improve") / "added" for index in inputs.mixes]
     return tuple(str(path) for path in (*demos, *made))
 
 
-def _mixes(state: RunState, cycle: int) -> dict[int, MixRecord]:
-    """What policies made and is part of a cycle's data."""
-    dropped = dropped_mixes(state, before=cycle)
-    return {
-        one.index: mix
-        for one in state.cycles
-        if one.index < cycle
-        and one.index not in dropped
-        and (mix := one.mix()) is not None
-        and mix.added
-    }
-
-
-def _self_generated(state: RunState, cycle: int) -> int:
-    """Episodes of a cycle's data that policies made."""
-    return sum(sum(mix.added.values()) for mix in _mixes(state, cycle).values())
-
-
-def _train(state: RunState, run_folder: Path, cycle: int) -> Request:
-    config = state.config
-    rung = config.ladder[state.rung()]
+def _train(inputs: CycleInputs) -> Request:
+    config = inputs.config
+    rung = config.ladder[inputs.rung]
+    resumes = inputs.continues and config.continue_training
     return TrainRequest(
-        dataset=str(stage_folder(run_folder, cycle, "collect")),
+        dataset=inputs.stage("collect"),
         tasks=config.tasks if isinstance(config.collect, ExpertGrowth) else config.collect.tasks,
         policy_type=rung.policy_type,
-        init=_start(state) or rung.init,
+        init=inputs.blessed if resumes else rung.init,
         policy=rung.policy,
         steps=rung.steps,
         batch_size=rung.batch_size,
         learning_rate=rung.learning_rate,
         num_workers=rung.num_workers,
         device=config.device,
-        seed=config.seed * 1000 + cycle,
+        seed=config.seed * 1000 + inputs.cycle,
         rename_map=rung.rename_map,
         extra_args=rung.extra_args,
     )
 
 
-def _start(state: RunState) -> str:
-    """The blessed checkpoint, where the current rung may go on from it."""
-    blessed = state.blessed()
-    if blessed is None or not state.config.continue_training:
-        return ""
-    same_rung = any(
-        cycle.decision is not None
-        and cycle.decision.candidate == blessed.digest
-        and cycle.decision.rung == state.rung()
-        for cycle in state.cycles
-    )
-    return blessed.path if same_rung else ""
-
-
-def _evaluate(config: RunConfig, run_folder: Path, cycle: int) -> EvaluateRequest:
+def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
+    config = inputs.config
     return EvaluateRequest(
-        checkpoint=str(stage_folder(run_folder, cycle, "train")),
+        checkpoint=inputs.stage("train"),
         tasks=config.tasks,
         episodes_per_task=config.evaluate.episodes_per_task,
-        seed=first_seed(SeedBlock.EVALUATE, config.seed, cycle),
+        seed=first_seed(SeedBlock.EVALUATE, config.seed, inputs.cycle),
         videos_per_task=config.evaluate.videos_per_task,
         device=config.device,
         env=config.evaluate.env,
     )
 
 
-def _gate(state: RunState, run_folder: Path, cycle: int) -> CompareRequest:
-    config, gate = state.config, state.config.gate
+def _gate(inputs: CycleInputs) -> CompareRequest:
+    config, gate = inputs.config, inputs.config.gate
     return CompareRequest(
-        checkpoint=str(stage_folder(run_folder, cycle, "train")),
-        baseline=_required(state.blessed()).path,
+        checkpoint=inputs.stage("train"),
+        baseline=_blessed(inputs),
         tasks=config.tasks,
         max_pairs=gate.max_pairs,
-        alpha=gate_alpha(gate.guarantee, gate.alpha, state.gates_before(cycle)),
+        alpha=gate_alpha(gate.guarantee, gate.alpha, inputs.gates),
         min_effect=gate.min_effect,
         metric=gate.metric,
         scope=gate.scope,
         look_every=gate.look_every,
-        seed=first_seed(SeedBlock.GATE, config.seed, cycle),
+        seed=first_seed(SeedBlock.GATE, config.seed, inputs.cycle),
         initial_states=config.evaluate.initial_states,
         env_tasks=count_tasks(config) if config.evaluate.env else 0,
         device=config.device,
@@ -182,22 +217,22 @@ def _gate(state: RunState, run_folder: Path, cycle: int) -> CompareRequest:
     )
 
 
-def _improve(state: RunState, run_folder: Path, cycle: int) -> ImproveRequest:
-    config = state.config
+def _improve(inputs: CycleInputs) -> ImproveRequest:
+    config = inputs.config
     return ImproveRequest(
-        checkpoint=_required(state.blessed()).path,
-        demos=str(stage_folder(run_folder, cycle, "collect")),
+        checkpoint=_blessed(inputs),
+        demos=inputs.stage("collect"),
         method="harvest" if config.improve.method == "harvest" else "correct",
         tasks=config.tasks,
         episodes_per_task=config.improve.episodes_per_task,
-        self_generated=_self_generated(state, cycle),
+        self_generated=sum(inputs.mixes.values()),
         mixing_ratio=config.improve.mixing_ratio,
-        seed=first_seed(SeedBlock.IMPROVE, config.seed, cycle),
+        seed=first_seed(SeedBlock.IMPROVE, config.seed, inputs.cycle),
         device=config.device,
     )
 
 
-def _required(blessed: CheckpointRecord | None) -> CheckpointRecord:
-    if blessed is None:
+def _blessed(inputs: CycleInputs) -> str:
+    if not inputs.blessed:
         raise ValueError("a gate and an improvement need a blessed checkpoint")
-    return blessed
+    return inputs.blessed

@@ -1,11 +1,26 @@
-"""What a run has come to, for people and scripts."""
+"""What a run has come to: as JSON, and as files for people when it ends.
 
+summary.json           the run as `lefleet status --json` shows it
+tasks.csv              success of every task in every cycle, with its exact interval
+success.png            success over cycles
+evidence_cycle_N.png   how the gate of cycle N reached its verdict
+"""
+
+import csv
+import io
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.state import CycleState, read_state
+from lefleet.stages.evidence_plot import plot_evidence
+from lefleet.stages.folder import write_durably
+
+PLOT = "success.png"
+SUMMARY = "summary.json"
+TASKS = "tasks.csv"
 
 
 def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
@@ -44,3 +59,59 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
         },
         "stages": sorted(cycle.records),
     }
+
+
+def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
+    """Write all of them; a run without an evaluated cycle gets no plot."""
+    status = run_status(ledger, row)
+    text = msgspec.json.format(msgspec.json.encode(status), indent=2)
+    write_durably(folder / SUMMARY, text + b"\n")
+    cycles = [cycle for cycle in status["cycles"] if cycle["success_rate"] is not None]
+    write_durably(folder / TASKS, task_table(cycles).encode())
+    if cycles:
+        _plot(cycles, status["id"], folder / PLOT)
+    for cycle in read_state(ledger, row).cycles:
+        if (gate := cycle.gate()) is not None:
+            title = f"{row.id}, cycle {cycle.index}: candidate against baseline"
+            plot_evidence(gate, title, folder / f"evidence_cycle_{cycle.index}.png")
+
+
+def task_table(cycles: list[dict[str, Any]]) -> str:
+    """Tasks and cycles as CSV, one row for each of both."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("cycle", "task", "success_rate", "low", "high", "episodes"))
+    for cycle in cycles:
+        for task, found in cycle["tasks"].items():
+            low, high = found["interval"]
+            row = (cycle["index"], task, found["success_rate"], low, high, found["episodes"])
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def _plot(cycles: list[dict[str, Any]], run: str, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    places = [cycle["index"] for cycle in cycles]
+    rates = [cycle["success_rate"] for cycle in cycles]
+    low = [cycle["success_rate"] - cycle["interval"][0] for cycle in cycles]
+    high = [cycle["interval"][1] - cycle["success_rate"] for cycle in cycles]
+    axes.errorbar(places, rates, yerr=(low, high), fmt="o-", capsize=4, color="#1f5fa8")
+    for cycle in cycles:
+        label = f"{cycle['decision'] or ''}\n{cycle['demonstrations']} episodes"
+        axes.annotate(
+            label,
+            (cycle["index"], cycle["success_rate"]),
+            textcoords="offset points",
+            xytext=(8, -18),
+            fontsize=8,
+        )
+    axes.set(ylim=(-0.02, 1.05), xticks=places, xlabel="cycle", ylabel="success rate")
+    axes.set_title(f"{run}: success with exact 95 % intervals")
+    axes.margins(x=0.2)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -6,9 +6,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from lefleet.records import DatasetRecord, LossPoint, TrainRequest
+from lefleet.records import LossPoint, TrainRequest
 
 SMALL_STATE_ACT = {
     "use_vae": "false",
@@ -50,6 +50,17 @@ OWNED_FLAGS = {
 """Flags of lerobot-train that a field of the request stands for."""
 
 
+class TrainingData(Protocol):
+    """What a training needs to know of its data: a `DatasetRecord`, or one that is only planned."""
+
+    @property
+    def repo_id(self) -> str: ...
+    @property
+    def root(self) -> str: ...
+    @property
+    def episodes(self) -> tuple[int, ...]: ...
+
+
 class Invocation(NamedTuple):
     """What to start."""
 
@@ -59,7 +70,7 @@ class Invocation(NamedTuple):
 
 def start_command(
     request: TrainRequest,
-    dataset: DatasetRecord,
+    dataset: TrainingData,
     output: Path,
     *,
     init: str,
@@ -128,7 +139,7 @@ def _environment(policy_type: str) -> dict[str, str]:
     return environment
 
 
-def _episodes(dataset: DatasetRecord, present: int) -> str:
+def _episodes(dataset: TrainingData, present: int) -> str:
     """Empty when all that are `present` are used: LeRobot then needs no index mapping."""
     if len(dataset.episodes) == present:
         return ""

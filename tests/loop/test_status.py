@@ -5,7 +5,7 @@ import csv
 import msgspec
 
 from lefleet.ledger import open_ledger
-from lefleet.loop.summary import write_summary
+from lefleet.loop.status import write_summary
 from lefleet.records import ExpertDemos
 from tests.loop.states import config, decision, gate, record
 from tests.samples import evaluation_record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.loop.next_step import Decide, EndRun, RunStage, next_step
+from lefleet.loop.state import Decide, EndRun, RunStage, next_step
 from lefleet.records import Budgets, ImprovePlan
 from tests.loop.states import config, cycle, decision, play, state
 
