@@ -1,6 +1,6 @@
 """Our server, with a policy that computes nothing.
 
-Sessions, scheduler, prepare and inference threads, audit log and metrics are those of
+Sessions, queue, prepare and inference threads, audit log and metrics are those of
 `lefleet serve`; only the checkpoint and its processors are replaced.
 """
 
@@ -23,12 +23,12 @@ from benchmarks.serving.scene import (
 )
 from lefleet.policy.request import Chunk, PolicyRequest
 from lefleet.policy.settings import ModelSettings
-from lefleet.server.audit import open_audit
 from lefleet.server.manifest import Manifest
-from lefleet.server.metrics import Metrics
+from lefleet.server.monitoring import Metrics
+from lefleet.server.observers import open_audit
 from lefleet.server.service import PolicyService
 from lefleet_client.transport import ZenohSettings, ZenohTransport
-from lefleet_client.wire import Contract
+from lefleet_client.wire import Capabilities, Contract
 
 CONTRACT = Contract(
     action_names=JOINTS,
@@ -56,18 +56,22 @@ class StubPipeline:
 class StubServed:
     """What a server needs of a `ServedPolicy`."""
 
-    digest = "0" * 64
-    policy_type = CONTRACT.policy_type
-    chunk_size = STEPS
-    n_action_steps = STEPS
-    n_obs_steps = 1
-    supports_rtc = False
-    rtc_horizon = 0
-    mode = "shared"
-    mode_reason = ""
+    capabilities = Capabilities(
+        model="stub",
+        revision="main",
+        digest="0" * 64,
+        contract=CONTRACT,
+        chunk_size=STEPS,
+        n_action_steps=STEPS,
+        n_obs_steps=1,
+        supports_rtc=False,
+        rtc_horizon=0,
+        serving_mode="shared",
+    )
+    digest = capabilities.digest
     contract = CONTRACT
-    contract_source = "stub"
-    are_names_known = True
+    is_exclusive = False
+    mode_reason = ""
     warnings = ()
 
     def __init__(self, policy: StubPolicy) -> None:

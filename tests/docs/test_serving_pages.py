@@ -9,8 +9,8 @@ import pytest
 
 from lefleet.policy.families import LEROBOT
 from lefleet.server.manifest import Manifest
-from lefleet.server.metrics import Metrics
-from lefleet.server.outcome import Outcome
+from lefleet.server.monitoring import Metrics
+from lefleet.server.observers import RequestOutcome
 from lefleet_client import remote, wire
 from lefleet_client.wire import limits
 
@@ -98,7 +98,7 @@ def test_every_metric_is_explained():
 
 
 def test_every_field_of_an_audit_line_is_explained():
-    names = {field.name for field in fields(Outcome)} | {"time", "event"}
+    names = {field.name for field in fields(RequestOutcome)} | {"time", "event"}
     assert names - first_words(page("operations.md")) == set()
 
 

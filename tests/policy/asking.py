@@ -11,13 +11,13 @@ from lerobot.policies.rtc import RTCConfig, reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
 
-from lefleet.policy import Chunk, Frame, PolicyRequest, ServedPolicy
+from lefleet.policy import Chunk, PolicyFrame, PolicyRequest, ServedPolicy
 from tests.policy import tiny
 
 TASK = "reach for it"
 
 
-def frames_for(served: ServedPolicy, count: int, seed: int = 0) -> list[Frame]:
+def frames_for(served: ServedPolicy, count: int, seed: int = 0) -> list[PolicyFrame]:
     """What a robot sees in `count` steps."""
     numbers = np.random.default_rng(seed)
     return [
@@ -41,7 +41,7 @@ def rows_for(served: ServedPolicy, count: int, seed: int = 0) -> np.ndarray:
 
 def request_for(served: ServedPolicy, seed: int = 0, **changes) -> PolicyRequest:
     values = {
-        "frames": tuple(frames_for(served, served.n_obs_steps, seed)),
+        "frames": tuple(frames_for(served, served.capabilities.n_obs_steps, seed)),
         "task": TASK,
         "robot_type": "arm",
         "seed": seed,
@@ -86,12 +86,12 @@ class Local:
             "cpu",
         )
 
-    def batch(self, frame: Frame) -> dict:
+    def batch(self, frame: PolicyFrame) -> dict:
         arrays = copy.deepcopy(frame)
         batch = prepare_observation_for_inference(arrays, torch.device("cpu"), TASK, "arm")
         return self.before(batch | {"task": [TASK]})
 
-    def chunk(self, frame: Frame, seed: int, **kwargs) -> Chunk:
+    def chunk(self, frame: PolicyFrame, seed: int, **kwargs) -> Chunk:
         """As LeRobot's RTC engine computes it."""
         batch = self.batch(frame)
         torch.manual_seed(seed)

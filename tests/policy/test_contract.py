@@ -10,8 +10,8 @@ from lerobot.configs import FeatureType, PolicyFeature
 
 from lefleet.errors import BadInput
 from lefleet.policy import ContractOverride
+from lefleet.policy.checkpoint import features_of, height_width_channels
 from lefleet.policy.contract import FoundContract, find_contract
-from lefleet.policy.features import features_of, height_width_channels
 from lefleet.records import CheckpointContract, encode
 from lefleet_client import wire
 

@@ -28,19 +28,22 @@ def edited(folder: Path, source: Path, **changes) -> Path:
 
 def test_what_a_server_says_about_its_policy(checkpoint_of, policy_of):
     served = policy_of("act_images")
+    capabilities = served.capabilities
+    steps = (capabilities.chunk_size, capabilities.n_action_steps, capabilities.n_obs_steps)
     assert served.digest == checkpoint_digest(checkpoint_of("act_images"))
-    assert (served.policy_type, served.contract.robot_type) == ("act", "arm")
-    assert (served.chunk_size, served.n_action_steps, served.n_obs_steps) == (8, 6, 1)
-    assert (served.supports_rtc, served.rtc_horizon) == (False, 0)
-    assert (served.mode, served.warnings) == ("shared", ())
+    assert capabilities.revision == served.digest[:12]
+    assert (served.contract.policy_type, served.contract.robot_type) == ("act", "arm")
+    assert steps == (8, 6, 1)
+    assert (capabilities.supports_rtc, capabilities.rtc_horizon) == (False, 0)
+    assert (capabilities.serving_mode, served.warnings) == ("shared", ())
     assert served.contract.cameras == {tiny.TOP: (24, 32, 3), tiny.WRIST: (24, 32, 3)}
     assert measure(served, 3) > 0
 
 
 def test_what_it_says_about_others(policy_of):
-    assert policy_of("diffusion_history").n_obs_steps == 2
-    assert policy_of("rtc_flow").rtc_horizon == 10
-    assert policy_of("vqbet").mode == "exclusive"
+    assert policy_of("diffusion_history").capabilities.n_obs_steps == 2
+    assert policy_of("rtc_flow").capabilities.rtc_horizon == 10
+    assert policy_of("vqbet").capabilities.serving_mode == "exclusive"
     assert "plans from nothing" in policy_of("tdmpc").warnings[0]
 
 
@@ -52,7 +55,10 @@ def test_a_manifest_cannot_force_sharing(checkpoint_of, name):
 
 def test_a_manifest_can_force_exclusive(checkpoint_of):
     served = load_policy(model(checkpoint_of("act_environment")), serving_mode="exclusive")
-    assert (served.mode, served.mode_reason) == ("exclusive", "the manifest says so")
+    assert (served.capabilities.serving_mode, served.mode_reason) == (
+        "exclusive",
+        "the manifest says so",
+    )
     served.reset()
 
 
@@ -63,13 +69,16 @@ def test_a_shared_policy_is_never_reset(policy_of):
 
 def test_a_type_that_nobody_knows_is_exclusive(policy_of):
     served = policy_of("stranger")
-    assert (served.mode, served.supports_rtc) == ("exclusive", False)
+    assert (served.capabilities.serving_mode, served.capabilities.supports_rtc) == (
+        "exclusive",
+        False,
+    )
 
 
 @pytest.mark.parametrize("inferences", [1, 3])
 def test_an_impure_policy_is_caught(checkpoint_of, inferences):
     served = load_policy(model(checkpoint_of("impure")), warmup_inferences=inferences)
-    assert served.mode == "exclusive"
+    assert served.capabilities.serving_mode == "exclusive"
     assert "another chunk after a foreign one" in served.mode_reason
     with pytest.raises(BadInput, match="cannot be shared: the same request"):
         load_policy(model(checkpoint_of("impure")), serving_mode="shared")
@@ -174,7 +183,7 @@ def test_a_policy_that_answers_with_nothing_finite_is_found_at_start(checkpoint_
 
 def test_rtc_can_be_off(checkpoint_of, policy_of):
     served = load_policy(model(checkpoint_of("rtc_flow")), rtc=RtcSettings(enabled=False))
-    assert (served.supports_rtc, served.rtc_horizon) == (False, 0)
+    assert (served.capabilities.supports_rtc, served.capabilities.rtc_horizon) == (False, 0)
     assert same(ask(served, request_for(served)), ask(policy_of("rtc_flow"), request_for(served)))
 
 
@@ -187,7 +196,7 @@ def test_settings_of_rtc_matter(checkpoint_of, policy_of):
         {"prefix_attention_schedule": "ONES"},
     ):
         served = load_policy(model(checkpoint_of("rtc_flow")), rtc=RtcSettings(**changes))
-        assert served.rtc_horizon == changes.get("execution_horizon", 10)
+        assert served.capabilities.rtc_horizon == changes.get("execution_horizon", 10)
         assert not same(ask(served, request), ask(usual, request))
 
 

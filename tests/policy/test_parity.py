@@ -37,11 +37,14 @@ def test_diffusion_answers_as_its_own_queues_would(checkpoint_of, policy_of):
     for step, frame in enumerate(episode):
         torch.manual_seed(step)
         action = local.after(local.policy.select_action(local.batch(frame)))
-        if step % served.n_action_steps == 0:
+        if step % served.capabilities.n_action_steps == 0:
             # At an episode's start there is no earlier observation.
             seen = tuple(episode[max(0, step - 1) : step + 1])
             chunk = ask(served, request_for(served, step, frames=seen))
-        assert chunk.robot[step % served.n_action_steps].tobytes() == action[0].numpy().tobytes()
+        assert (
+            chunk.robot[step % served.capabilities.n_action_steps].tobytes()
+            == action[0].numpy().tobytes()
+        )
 
 
 def test_the_history_matters(policy_of):
@@ -56,15 +59,18 @@ def test_queues_are_filled_as_select_action_fills_them(checkpoint_of, policy_of,
     served, local = policy_of(name), Local(checkpoint_of(name))
     episode = frames_for(served, 8)
     for step, frame in enumerate(episode):
-        if name == "tdmpc" and step % served.n_action_steps == 0:
+        if name == "tdmpc" and step % served.capabilities.n_action_steps == 0:
             local.policy.reset()  # its last plan does not travel
         torch.manual_seed(step)
         np.random.seed(step)
         action = local.after(local.policy.select_action(local.batch(frame)))
-        if step % served.n_action_steps == 0:
-            seen = tuple(episode[max(0, step + 1 - served.n_obs_steps) : step + 1])
+        if step % served.capabilities.n_action_steps == 0:
+            seen = tuple(episode[max(0, step + 1 - served.capabilities.n_obs_steps) : step + 1])
             chunk = ask(served, request_for(served, step, frames=seen))
-        assert chunk.robot[step % served.n_action_steps].tobytes() == action[0].numpy().tobytes()
+        assert (
+            chunk.robot[step % served.capabilities.n_action_steps].tobytes()
+            == action[0].numpy().tobytes()
+        )
 
 
 def test_tdmpc_repeats_its_first_action_if_told_to(tmp_path):
@@ -74,7 +80,7 @@ def test_tdmpc_repeats_its_first_action_if_told_to(tmp_path):
     tiny.tdmpc(tmp_path, n_action_repeats=2, n_action_steps=1)
     served = load_policy(model(tmp_path))
     chunk = ask(served, request_for(served))
-    assert served.chunk_size == 2
+    assert served.capabilities.chunk_size == 2
     assert (chunk.robot[0] == chunk.robot[1]).all()
 
 

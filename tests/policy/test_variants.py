@@ -48,7 +48,7 @@ def test_an_adapter_elsewhere_is_put_on_the_checkpoint(adapter, checkpoint_of):
     given = load_policy(model(checkpoint_of("act_environment"), peft=str(adapter)))
     request = request_for(inside)
     assert same(ask(inside, request), ask(given, request))
-    assert given.mode == "shared"
+    assert given.capabilities.serving_mode == "shared"
 
 
 def test_an_adapter_without_its_base_is_refused(adapter, tmp_path):
@@ -100,7 +100,7 @@ def test_processors_that_share_what_they_remember_are_caught(checkpoint_of, tmp_
     pipeline = json.loads(file.read_text())
     pipeline["steps"].insert(2, {"registry_name": "tests_shared_memory", "config": {}})
     file.write_text(json.dumps(pipeline))
-    assert load_policy(model(tmp_path)).mode == "exclusive"
+    assert load_policy(model(tmp_path)).capabilities.serving_mode == "exclusive"
     with pytest.raises(BadInput, match="this act cannot be shared: the same request"):
         load_policy(model(tmp_path), serving_mode="shared")
 

@@ -1,9 +1,13 @@
-"""What a robot asks of a server, and what the server is."""
+"""What a robot asks of a server, what the server is, and what became of a request."""
+
+from dataclasses import replace
 
 import msgspec
 
-from lefleet.server.handshake import Situation, Terms
+from lefleet.server.handshake import HandshakeRules, Occupancy
+from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
+from tests.client.wire import samples
 
 CONTRACT = wire.Contract(
     action_names=("shoulder.pos", "gripper.pos"),
@@ -13,19 +17,20 @@ CONTRACT = wire.Contract(
     policy_type="act",
     robot_type="so101",
 )
-TERMS = Terms(
-    capabilities=wire.Capabilities(
-        model="lerobot/act",
-        revision="main",
-        digest="d1",
-        contract=CONTRACT,
-        chunk_size=50,
-        n_action_steps=25,
-        n_obs_steps=1,
-        supports_rtc=False,
-        rtc_horizon=0,
-        serving_mode="shared",
-    ),
+CAPABILITIES = wire.Capabilities(
+    model="lerobot/act",
+    revision="main",
+    digest="d1",
+    contract=CONTRACT,
+    chunk_size=100,
+    n_action_steps=100,
+    n_obs_steps=1,
+    supports_rtc=False,
+    rtc_horizon=0,
+    serving_mode="shared",
+)
+RULES = HandshakeRules(
+    capabilities=CAPABILITIES,
     service="fold",
     fps=30.0,
     strict_fps=False,
@@ -34,7 +39,7 @@ TERMS = Terms(
     mode_reason="",
     max_sessions=2,
 )
-QUIET = Situation(active=0, holder="", load=0.25, is_draining=False)
+QUIET = Occupancy(active=0, holder="", load=0.25, is_draining=False)
 
 
 def session_open(**changes) -> wire.SessionOpen:
@@ -52,3 +57,28 @@ def session_open(**changes) -> wire.SessionOpen:
         robot_type="so101",
     )
     return msgspec.structs.replace(fitting, **changes)
+
+
+ANSWERED = RequestOutcome(
+    session_id="s1",
+    client_id="arm 1",
+    session_epoch=2,
+    episode_id=3,
+    seq_id=4,
+    seed=5,
+    result="answered",
+    reason="",
+    queue_wait_ms=20.0,
+    prepare_ms=3.0,
+    inference_ms=40.0,
+    batch_size=1,
+    superseded=2,
+)
+
+
+def outcome(**changes: object) -> RequestOutcome:
+    return replace(ANSWERED, **changes)
+
+
+def status(**changes: object) -> wire.ServerStatus:
+    return msgspec.structs.replace(samples.status(), **changes)

@@ -13,7 +13,7 @@ import numpy as np
 from lefleet.cli.serve import load_served
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.manifest import Manifest, load_manifest
-from lefleet.server.outcome import Outcome
+from lefleet.server.observers import RequestOutcome
 from lefleet.server.service import PolicyService
 from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
@@ -38,8 +38,11 @@ def serving(
     """A running server of `policy` on `transport`."""
     observers = settings.pop("observers", ())
     capture = settings.pop("capture", None)
+    on_drained = settings.pop("on_drained", lambda: None)
     manifest = manifest_of(folder, service_name="test", **settings)
-    with PolicyService(policy, manifest, transport, observers, capture) as service:
+    with PolicyService(
+        policy, manifest, transport, observers, capture, on_drained=on_drained
+    ) as service:
         yield service
 
 
@@ -67,6 +70,9 @@ class Bench:
         node = MemoryTransport(self.network)
         self._nodes.append(node)
         return node
+
+    def node_of_server(self) -> MemoryTransport:
+        return self._nodes[0]
 
     def node_of_last_robot(self) -> MemoryTransport:
         return self._nodes[-1]
@@ -102,7 +108,7 @@ def keys_of(status: wire.ServerStatus) -> wire.ServerKeys:
     return wire.ServiceKeys(served.model, served.revision, status.service).server(status.server)
 
 
-class Outcomes(list[Outcome]):
+class Outcomes(list[RequestOutcome]):
     """Every outcome, in order; one condition guards the waiting."""
 
     def __init__(self) -> None:
@@ -110,7 +116,7 @@ class Outcomes(list[Outcome]):
         self._changed = threading.Condition()
         self._then: Callable[[int], object] = lambda _: None
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RequestOutcome) -> None:
         with self._changed:
             self.append(outcome)
             self._changed.notify_all()

@@ -5,31 +5,32 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lefleet.server.handshake import Accepted, Terms, judge
+from lefleet.server.handshake import Accepted, HandshakeRules, check_handshake
 from lefleet_client import wire
-from tests.server.samples import QUIET, TERMS, session_open
+from tests.server.samples import CAPABILITIES, QUIET, RULES, session_open
 
 STATE = "observation.state"
 
 
-def refused(asked, terms=TERMS, situation=QUIET) -> wire.SessionRejected:
-    verdict = judge(asked, terms, situation)
+def serving(**changes) -> HandshakeRules:
+    """A server with other capabilities."""
+    return replace(RULES, capabilities=msgspec.structs.replace(CAPABILITIES, **changes))
+
+
+def refused(asked, rules=RULES, occupancy=QUIET) -> wire.SessionRejected:
+    verdict = check_handshake(asked, rules, occupancy)
     assert isinstance(verdict, wire.SessionRejected)
     return verdict
 
 
-def serving(**changes) -> Terms:
-    return replace(TERMS, capabilities=msgspec.structs.replace(TERMS.capabilities, **changes))
-
-
-def warnings(asked, terms=TERMS) -> str:
-    verdict = judge(asked, terms, QUIET)
+def warnings(asked, rules=RULES) -> str:
+    verdict = check_handshake(asked, rules, QUIET)
     assert isinstance(verdict, Accepted)
     return "\n".join(verdict.warnings)
 
 
 def test_a_robot_that_fits_is_accepted_without_a_warning():
-    assert judge(session_open(), TERMS, QUIET) == Accepted(schema_version=1, warnings=())
+    assert check_handshake(session_open(), RULES, QUIET) == Accepted(schema_version=1, warnings=())
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_robot_that_fits_is_accepted_without_a_warning():
         ({"vectors": {STATE: ("shoulder.pos",)}}, "vectors", "1 columns on the robot, 3"),
         ({"vectors": {}}, "vectors", "also needs observation.state"),
         (
-            {"vectors": {**TERMS.contract.vectors, "observation.force": ("x",)}},
+            {"vectors": {**RULES.contract.vectors, "observation.force": ("x",)}},
             "vectors",
             "takes no observation.force",
         ),
@@ -65,16 +66,16 @@ def test_a_robot_that_does_not_fit_is_told_why(changes, check, words):
 
 def test_another_rate_is_warned_of_and_refused_only_where_that_was_asked_for():
     assert "fps: the robot runs at 20" in warnings(session_open(fps=20.0))
-    assert refused(session_open(fps=20.0), replace(TERMS, strict_fps=True)).check == "fps"
+    assert refused(session_open(fps=20.0), replace(RULES, strict_fps=True)).check == "fps"
     assert warnings(session_open(fps=30.05)) == ""
 
 
 def test_another_task_is_refused_only_where_it_is_pinned():
     asked = session_open(task="wipe the table")
     assert warnings(asked) == ""
-    assert refused(asked, replace(TERMS, pin_task=True)).check == "task"
+    assert refused(asked, replace(RULES, pin_task=True)).check == "task"
     pinned = session_open(task="fold the shirt")
-    assert isinstance(judge(pinned, replace(TERMS, pin_task=True), QUIET), Accepted)
+    assert isinstance(check_handshake(pinned, replace(RULES, pin_task=True), QUIET), Accepted)
 
 
 def test_another_resolution_is_fine_but_another_shape_is_warned_of():
@@ -86,7 +87,7 @@ def test_another_resolution_is_fine_but_another_shape_is_warned_of():
 
 
 def test_a_camera_too_many_and_another_robot_are_warned_of():
-    cameras = {**TERMS.contract.cameras, "observation.images.side": (480, 640, 3)}
+    cameras = {**RULES.contract.cameras, "observation.images.side": (480, 640, 3)}
     told = warnings(session_open(cameras=cameras, robot_type="so100"))
     assert "does not look through observation.images.side" in told
     assert "so100, the policy was trained on so101" in told
@@ -98,39 +99,39 @@ def test_rtc_that_the_policy_cannot_do_is_warned_of():
 
 
 def test_a_full_server_names_its_limit_and_its_load():
-    verdict = refused(session_open(), situation=replace(QUIET, active=2))
+    verdict = refused(session_open(), occupancy=replace(QUIET, active=2))
     assert (verdict.check, verdict.load) == ("capacity", 0.25)
     assert "all 2 sessions" in verdict.reason
 
 
 def test_a_handshake_again_does_not_count_against_capacity():
     again = replace(QUIET, active=1, holder="arm 1")
-    assert isinstance(judge(session_open(), TERMS, again), Accepted)
+    assert isinstance(check_handshake(session_open(), RULES, again), Accepted)
 
 
 def test_an_exclusive_policy_says_why_it_takes_one_robot_only():
-    terms = replace(
+    rules = replace(
         serving(serving_mode="exclusive"), mode_reason="it keeps a queue", max_sessions=1
     )
-    assert "it keeps a queue" in refused(session_open(), terms, replace(QUIET, active=1)).reason
+    assert "it keeps a queue" in refused(session_open(), rules, replace(QUIET, active=1)).reason
 
 
 def test_two_clients_that_share_a_place_in_the_key_tree_are_told_apart():
-    verdict = refused(session_open(client_id="arm/1"), situation=replace(QUIET, holder="arm 1"))
+    verdict = refused(session_open(client_id="arm/1"), occupancy=replace(QUIET, holder="arm 1"))
     assert verdict.check == "name"
     assert "choose another" in verdict.reason
 
 
 def test_a_draining_server_takes_nobody():
-    assert refused(session_open(), situation=replace(QUIET, is_draining=True)).check == "draining"
+    assert refused(session_open(), occupancy=replace(QUIET, is_draining=True)).check == "draining"
 
 
 def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated():
     numbered = msgspec.structs.replace(
-        TERMS.contract, action_names=("0", "1"), vectors={STATE: ("0", "1", "2")}
+        RULES.contract, action_names=("0", "1"), vectors={STATE: ("0", "1", "2")}
     )
-    terms = replace(serving(contract=numbered), warnings=("nobody named the columns",))
+    rules = replace(serving(contract=numbered), warnings=("the columns have no names",))
     renamed = session_open(action_names=("a", "b"), vectors={STATE: ("x", "y", "z")})
-    assert warnings(renamed, terms) == "nobody named the columns"
-    assert refused(session_open(action_names=("a",)), terms).check == "action_names"
-    assert refused(session_open(vectors={STATE: ("x",)}), terms).check == "vectors"
+    assert warnings(renamed, rules) == "the columns have no names"
+    assert refused(session_open(action_names=("a",)), rules).check == "action_names"
+    assert refused(session_open(vectors={STATE: ("x",)}), rules).check == "vectors"

@@ -142,7 +142,7 @@ def test_a_robot_without_a_session_is_told_so_and_logged_once(scene, caplog):
     assert isinstance(event, wire.SessionClosed)
     assert "open one" in event.reason
     eventually(lambda: scene.service.dropped.get("no_session", 0) >= 100)
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
         f"event=dropped reason=no_session key={scene.keys('lost').obs!r}"
     ]
     np.testing.assert_array_equal(scene.ask(), scene.expected)

@@ -9,7 +9,6 @@ from tests.policy import tiny
 from tests.server.serving import Bench, loaded, observation
 
 ROBOTS = 8
-REQUESTS = 250
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +80,12 @@ def wrong_answers(bench: Bench, policy, requests: int) -> int:
     return sum(wrong)
 
 
-def test_thousands_of_requests_of_eight_robots_are_never_mixed_up(checkpoint, policy):
+@pytest.mark.parametrize("requests", [40, pytest.param(500, marks=pytest.mark.chaos)])
+def test_requests_of_eight_robots_are_never_mixed_up(checkpoint, policy, requests):
     with Bench(checkpoint, policy) as bench:
-        assert wrong_answers(bench, policy, REQUESTS) == 0
+        assert wrong_answers(bench, policy, requests) == 0
 
 
 def test_a_shared_pipeline_would_be_noticed(checkpoint, policy):
     with Bench(checkpoint, SharedPipeline(policy)) as bench:
-        assert wrong_answers(bench, policy, requests=60) > 0
+        assert wrong_answers(bench, policy, requests=20) > 0

@@ -5,8 +5,15 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
-from lefleet.server.manifest import LISTEN, CaptureSettings, Manifest, load_manifest, manifest_of
-from lefleet.server.names import model_label, service_label
+from lefleet.server.manifest import (
+    LISTEN,
+    CaptureSettings,
+    Manifest,
+    load_manifest,
+    manifest_of,
+    model_label,
+    service_label,
+)
 from lefleet_client.transport import ZenohSettings
 
 MODEL = "--model.repo_or_path=user/policy"
@@ -45,7 +52,6 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
     [
         ("--serving_mode=both", "serving_mode: Invalid enum value 'both'. Use auto, exclusive or"),
         ("--image_codec=png", "image_codec: Invalid enum value 'png'. Use auto, jpeg or raw."),
-        ("--scheduler.type=fifo", "scheduler.type: Invalid enum value 'fifo'. Use round_robin."),
         ("--model.dtype=int8", "Use auto, bfloat16, float16 or float32."),
         ("--rtc.prefix_attention_schedule=exp", "Use EXP, LINEAR, ONES or ZEROS."),
         (
@@ -64,7 +70,7 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--pin_task=true", "pin_task: there is no task"),
         ("--audit=stdot", "audit: 'stdot' is neither stdout nor none nor a path. Write"),
         ("--http_host=", "http_host: "),
-        ("--zenoh.listen=[]", "zenoh.listen: nobody could reach this server"),
+        ("--zenoh.listen=[]", "zenoh.listen: no robot could reach this server"),
         ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),
         ("--zenoh.mode=client", "zenoh.connect: a client needs at least one"),
         ("--zenoh.mode=star", "zenoh.mode: Invalid enum value 'star'. Use client, peer or router."),

@@ -45,7 +45,7 @@ def test_a_chunk_that_travelled_is_lerobots_own(remote_and_local):
 def test_with_history_it_is_what_lerobots_queues_give(remote_and_local):
     remote, policy, local = remote_and_local
     episode = frames_for(policy, 9)
-    steps = policy.n_action_steps
+    steps = policy.capabilities.n_action_steps
     assert remote.ack.capabilities.n_obs_steps == 2
     for step, frame in enumerate(episode):
         torch.manual_seed(step)
@@ -62,7 +62,7 @@ def test_a_prefix_that_travelled_guides_as_a_local_one(remote_and_local):
     local.with_rtc()
     (frame,) = frames_for(policy, 1)
     assert remote.ack.capabilities.supports_rtc
-    for rows in (1, 3, policy.chunk_size):
+    for rows in (1, 3, policy.capabilities.chunk_size):
         left = rows_for(policy, rows)
         answer = remote.infer(frame, prefix_model=left, inference_delay_steps=2, noise_seed=5)
         own = local.chunk(frame, 5, inference_delay=2, prev_chunk_left_over=torch.from_numpy(left))

@@ -80,7 +80,10 @@ def test_asked_to_stop_in_mid_request_it_answers_first(checkpoint, policy, route
     server.process.stdin.flush()
     asking.join(30)
     assert server.ended() == 0
-    assert answers[0].robot.shape == (policy.chunk_size, len(policy.contract.action_names))
+    assert answers[0].robot.shape == (
+        policy.capabilities.chunk_size,
+        len(policy.contract.action_names),
+    )
     robot.close()
 
 

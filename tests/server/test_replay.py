@@ -54,6 +54,11 @@ def change(ring, target, **fields) -> None:
         (target / f"{name}.capture").write_bytes(msgspec.msgpack.encode(changed))
 
 
+def serving(policy, **changes):
+    """The policy with other capabilities."""
+    return replace(policy, capabilities=msgspec.structs.replace(policy.capabilities, **changes))
+
+
 def results(report) -> list[str]:
     return [one.result for one in report.requests]
 
@@ -112,7 +117,7 @@ class _Pretending:
 
 
 def test_another_checkpoint_is_named(ring, policy):
-    report = replay(ring, replace(policy, digest="f" * 64))
+    report = replay(ring, serving(policy, digest="f" * 64))
     (note,) = report.notes
     assert note == f"Captured with the checkpoint {policy.digest[:12]}, computed with ffffffffffff."
 
@@ -125,7 +130,7 @@ def test_a_request_that_cannot_be_asked_any_more_is_a_result(ring, policy, tmp_p
 
 
 def test_a_policy_with_a_memory_is_reset_where_episodes_begin(ring, policy):
-    report = replay(ring, replace(policy, mode="exclusive"))
+    report = replay(ring, serving(policy, serving_mode="exclusive"))
     assert results(report) == ["equal"] * COUNT
     assert any("keeps state" in note for note in report.notes)
 

@@ -46,7 +46,8 @@ def robots(router, count: int) -> list[RemotePolicy]:
 def test_both_are_found_and_robots_are_spread(router, replicas):
     fleet = robots(router, 6)
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as node:
-        found = {status.server: status for status in discover(node, "test", timeout_s=5.0)}
+        statuses = discover(node, "test", timeout_s=5.0, with_clients=True)
+    found = {status.server: status for status in statuses}
     assert set(found) == {"left", "right"}
     seen = [row.client_id for status in found.values() for row in status.clients]
     assert sorted(seen) == [f"robot {number}" for number in range(6)]

@@ -1,12 +1,14 @@
 """What robots may rely on: newest wins, fair turns, clean episodes, clear refusals."""
 
+import dataclasses
+import threading
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RequestRejected
+from lefleet_client.remote import BadObservation, RequestRejected, RobotFeatures
 from lefleet_client.transport import OBSERVATION
 from tests.policy import tiny
 from tests.server.serving import Bench, Gated, Outcomes, eventually, loaded, observation
@@ -117,13 +119,18 @@ def test_the_pipeline_is_reset_where_an_episode_begins_and_nowhere_else(checkpoi
 
 
 class Watched:
-    """A policy whose pipelines write down what is done with them."""
+    """A policy whose pipelines write down what is done with them, and who made them."""
 
     def __init__(self, policy):
         self._policy = policy
         self.did = []
+        self.made_by = []
+        self.may_make = threading.Event()
+        self.may_make.set()
 
     def new_pipeline(self):
+        self.made_by.append(threading.current_thread().name)
+        assert self.may_make.wait(20)
         self.did.append("new")
         pipeline = self._policy.new_pipeline()
         for name in ("reset", "prepare"):
@@ -139,6 +146,54 @@ class Watched:
 
     def __getattr__(self, name):
         return getattr(self._policy, name)
+
+
+def test_copying_processors_holds_up_no_handshake_and_no_other_robot(checkpoint, policy):
+    """They are copied by a thread that prepares: threads of the transport only take requests."""
+    watched, outcomes = Watched(policy), Outcomes()
+    with Bench(checkpoint, watched, {"observers": [outcomes]}) as bench:
+        first, second = (Sender(bench, policy, name) for name in ("first", "second"))
+        assert watched.made_by == []
+        second.send(0)
+        outcomes.wait(1)
+        watched.may_make.clear()
+        first.send(0)
+        eventually(lambda: len(watched.made_by) == 2)
+        with bench.robot("third"):
+            assert bench.service.session_count == 3
+        second.send(1)
+        outcomes.wait(2)
+        watched.may_make.set()
+        outcomes.wait(3)
+    assert [one.client_id for one in outcomes] == ["second", "second", "first"]
+    assert all(name.startswith("prepare-") for name in watched.made_by)
+
+
+def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(tmp_path):
+    tiny.act_images(tmp_path)
+    policy = loaded(tmp_path)
+    other = "observation.images.other"
+    side = np.zeros((24, 32, 3), np.uint8)
+    with Bench(tmp_path, policy) as bench:
+        sender = Sender(bench, policy, "arm")
+        heard = bench.listen("arm")
+        seen = observation(policy, seed=1)
+        images = {key: value for key, value in seen.items() if value.dtype == np.uint8}
+        body = wire.Observation(
+            vectors={k: wire.encode_tensor(v) for k, v in seen.items() if k not in images},
+            images=wire.encode_images({**images, other: side}, quality=0),
+        )
+        sender.send(1, body=wire.OBSERVATION.encode(body))
+        eventually(lambda: heard)
+        event = wire.EVENT.decode(heard[0].payload)
+        assert f"{other}: the policy does not know this image" in event.reason
+        assert tiny.TOP in event.reason
+        features = RobotFeatures.of(policy.contract)
+        cameras = {**features.cameras, other: (24, 32, 3)}
+        announced = dataclasses.replace(features, cameras=cameras)
+        with bench.robot("arm with three", robot=announced) as robot:
+            assert other in " ".join(robot.ack.warnings)
+            robot.infer(seen | {other: side})
 
 
 def test_a_request_of_an_earlier_episode_is_told_that_it_is_late(checkpoint, policy):

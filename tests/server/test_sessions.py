@@ -64,11 +64,11 @@ def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoin
 def test_late_news_of_an_earlier_incarnation_ends_nothing(checkpoint, policy):
     """The token of a robot that came back is gone and there: asking for it decides."""
     with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
-        janitor = bench.service._janitor
-        eventually(lambda: not janitor._doubted_s and robot.ack.session_id in _ids(bench))
-        janitor.seen("arm", is_alive=False)
-        assert janitor._doubted_s
-        eventually(lambda: not janitor._doubted_s)
+        reaper = bench.service._reaper
+        eventually(lambda: not reaper._doubted_s and robot.ack.session_id in _ids(bench))
+        reaper.seen("arm", is_alive=False)
+        assert reaper._doubted_s
+        eventually(lambda: not reaper._doubted_s)
         robot.infer(observation(policy, 0))
         assert _ids(bench) == [robot.ack.session_id]
 
@@ -203,7 +203,7 @@ def test_trust_in_the_order_of_columns_is_a_warning_in_every_ack(tmp_path):
 def test_a_policy_that_cannot_be_shared_takes_one_robot_and_says_why(tmp_path, builder):
     getattr(tiny, builder)(tmp_path)
     policy = loaded(tmp_path, model__discover_packages=f"[{tiny.PLUGINS}]")
-    assert policy.mode == "exclusive"
+    assert policy.capabilities.serving_mode == "exclusive"
     with Bench(tmp_path, policy) as bench, bench.robot("first") as first:
         with pytest.raises(Refused) as refused:
             bench.robot("second")
@@ -220,7 +220,7 @@ def test_a_policy_that_leaks_between_requests_is_caught(tmp_path):
     tiny.impure(tmp_path)
     plugins = f"[{tiny.PLUGINS}]"
     policy = loaded(tmp_path, model__discover_packages=plugins)
-    assert policy.mode == "exclusive"
+    assert policy.capabilities.serving_mode == "exclusive"
     assert "after a foreign one" in policy.mode_reason
     with pytest.raises(BadInput, match="cannot be shared"):
         loaded(tmp_path, model__discover_packages=plugins, serving_mode="shared")

@@ -9,12 +9,10 @@ from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ContractCommand
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json
-from lefleet.policy.checkpoint import find_files, read_config, rename_map_of
-from lefleet.policy.contract import FoundContract, find_contract
-from lefleet.policy.features import features_of
+from lefleet.policy.checkpoint import features_of, find_files, read_config, rename_map_of
+from lefleet.policy.contract import ContractSource, FoundContract, find_contract, sources_of
 from lefleet.policy.load import discover
 from lefleet.policy.settings import ModelSettings
-from lefleet.policy.sources import Known, sources_of
 
 _UNKNOWN = "unknown"
 
@@ -46,10 +44,10 @@ def show_contract(command: ContractCommand) -> int:
     return 0
 
 
-def _origins(found: FoundContract, sources: list[Known]) -> dict[str, str]:
+def _origins(found: FoundContract, sources: list[ContractSource]) -> dict[str, str]:
     """For each part of the contract, the source that states it."""
     contract = found.contract
-    parts: dict[str, Callable[[Known], Any]] = {
+    parts: dict[str, Callable[[ContractSource], Any]] = {
         "action_names": lambda known: known.action_names,
         **{f"vectors.{key}": _of("vectors", key) for key in contract.vectors},
         **{f"cameras.{key}": _of("cameras", key) for key in contract.cameras},
@@ -67,7 +65,7 @@ def _origins(found: FoundContract, sources: list[Known]) -> dict[str, str]:
     }
 
 
-def _of(group: str, key: str) -> Callable[[Known], Any]:
+def _of(group: str, key: str) -> Callable[[ContractSource], Any]:
     return lambda known: getattr(known, group).get(key)
 
 

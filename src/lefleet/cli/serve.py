@@ -17,13 +17,11 @@ from lefleet.cli.output import log_to_stderr, print_json, print_json_line, print
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
 from lefleet.records.config_file import read_fields
-from lefleet.server.audit import open_audit
 from lefleet.server.capacity import plan_text, robots
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
-from lefleet.server.health import HealthServer
 from lefleet.server.manifest import EXAMPLE, Manifest, load_manifest, manifest_of
-from lefleet.server.metrics import Metrics
-from lefleet.server.outcome import Observer
+from lefleet.server.monitoring import HealthServer, Metrics
+from lefleet.server.observers import Observer, open_audit
 from lefleet_client.transport import ZenohTransport
 from lefleet_client.wire import Contract, ServerStatus
 
@@ -127,7 +125,14 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
 
     from lefleet.server.service import PolicyService
 
-    service = PolicyService(policy, manifest, transport, monitoring.observers, monitoring.ring)
+    service = PolicyService(
+        policy,
+        manifest,
+        transport,
+        monitoring.observers,
+        monitoring.ring,
+        on_drained=signals.stop,
+    )
     signals.hold()
     with service:
         monitoring.metrics.watch(service, monitoring.skipped)
@@ -143,6 +148,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         signals.wait()
         monitoring.why_not_ready = "draining"
         service.drain()
+    service.require_own_name()
 
 
 def served_fields(
@@ -150,19 +156,13 @@ def served_fields(
 ) -> dict[str, Any]:
     """What a server serves, as JSON fields; names and limits are those that robots see."""
     return {
-        "model": status.capabilities.model,
-        "revision": status.capabilities.revision,
         "service": status.service,
         "server": status.server,
-        "digest": policy.digest,
-        "policy_type": policy.policy_type,
-        "serving_mode": policy.mode,
+        "instance_id": status.instance_id,
+        **msgspec.structs.asdict(status.capabilities),
+        "policy_type": policy.contract.policy_type,
         "mode_reason": policy.mode_reason,
-        "contract": policy.contract,
         "contract_source": policy.contract_source,
-        "chunk_size": policy.chunk_size,
-        "n_action_steps": policy.n_action_steps,
-        "supports_rtc": policy.supports_rtc,
         "max_sessions": status.max_sessions,
         "listen": manifest.zenoh.listen,
         "connect": manifest.zenoh.connect,
@@ -176,14 +176,14 @@ def served_text(
 ) -> str:
     """What a server serves, for a person."""
     zenoh, served = manifest.zenoh, status.capabilities
-    rtc = f", real-time chunking over {policy.rtc_horizon}" if policy.supports_rtc else ""
+    rtc = f", real-time chunking over {served.rtc_horizon}" if served.supports_rtc else ""
     rows = {
-        "model": f"{served.model} ({policy.policy_type}, revision {served.revision})",
+        "model": f"{served.model} ({policy.contract.policy_type}, revision {served.revision})",
         "checkpoint": f"{manifest.model.repo_or_path}, digest {policy.digest[:12]}",
         "device": f"{manifest.model.device}, {manifest.model.dtype}",
-        "mode": f"{policy.mode}: {policy.mode_reason}",
+        "mode": f"{served.serving_mode}: {policy.mode_reason}",
         "contract": f"{_contract_text(policy.contract)}; from {policy.contract_source}",
-        "chunks": f"{policy.chunk_size} steps, {policy.n_action_steps} of them executed{rtc}",
+        "chunks": f"{served.chunk_size} steps, {served.n_action_steps} of them executed{rtc}",
         "robots": f"up to {status.max_sessions}",
         "listens on": ", ".join(zenoh.listen),
         "connects to": ", ".join(zenoh.connect),
@@ -214,14 +214,18 @@ def _plan(command: ServeCommand, manifest: Manifest) -> int:
     capacity = robots(
         inference_s=inference_s,
         fps=manifest.trained_fps or policy.contract.fps,
-        chunk_size=policy.chunk_size,
-        n_action_steps=policy.n_action_steps,
+        chunk_size=policy.capabilities.chunk_size,
+        n_action_steps=policy.capabilities.n_action_steps,
         rtt_s=rtt_s,
         max_sessions=manifest.max_sessions,
-        is_exclusive=policy.mode == "exclusive",
+        is_exclusive=policy.is_exclusive,
     )
     if command.json:
-        measured = {"inference_s": inference_s, "rtt_s": rtt_s, "serving_mode": policy.mode}
+        measured = {
+            "inference_s": inference_s,
+            "rtt_s": rtt_s,
+            "serving_mode": policy.capabilities.serving_mode,
+        }
         print_json({**asdict(capacity), **measured})
         return 0
     print(plan_text(capacity, inference_s, rtt_s, policy.mode_reason))

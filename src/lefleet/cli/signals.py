@@ -6,7 +6,7 @@ A shell starts background jobs of a script with SIGINT ignored, and `nohup` does
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -55,6 +55,12 @@ class StopSignals:
         """From here on there is something to finish."""
         self._is_held = True
 
+    def stop(self) -> None:
+        """Stop as if a signal had come; any thread may call, also after the end."""
+        self._is_stopping = True
+        with suppress(OSError):
+            os.write(self._write, b"\0")
+
     def wait(self) -> None:
         """Block until a signal asks to stop."""
         while not self._is_stopping:
@@ -72,7 +78,8 @@ class StopSignals:
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._woken_before)
         os.close(self._read)
-        os.close(self._write)
+        write, self._write = self._write, -1
+        os.close(write)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self._is_stopping:

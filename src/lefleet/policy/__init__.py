@@ -1,17 +1,13 @@
 """A LeRobot checkpoint as something that many robots can ask for chunks, without a network.
 
-    request     what a policy is asked, as numpy arrays
     settings    which checkpoint, on which device
+    request     what a policy is asked and answers, as numpy arrays, and the rules for it
     families    which policies may be shared by robots, and why others may not
     checkpoint  a checkpoint's files to a policy, with LeRobot's own factory
-    features    sizes of a policy's inputs and outputs
-    sources     where names of columns can be found
     contract    what every column means, and how that is known
-    rules       what a request must look like
     pipeline    one robot's own pre- and postprocessors
-    runner      the policy on its device
-    served      the loaded policy: pipelines for robots, chunks for requests
-    warmup      the first chunks, and the proof that requests do not touch each other
+    served      the loaded policy on its device: pipelines for robots, chunks for requests
+    warmup      the first chunks, and the proof that requests do not affect each other
     load        all of it, from a checkpoint's name to a policy that may be asked
 
 Requests come from `server` (decoded observations) and from captures; chunks go back there. This is
@@ -25,7 +21,7 @@ belongs to one request. `ServedPolicy.predict` belongs to one thread, which owns
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from lefleet.policy.request import BadRequest, Chunk, Frame, PolicyRequest
+from lefleet.policy.request import BadRequest, Chunk, PolicyFrame, PolicyRequest
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 
 if TYPE_CHECKING:
@@ -37,9 +33,9 @@ __all__ = [
     "BadRequest",
     "Chunk",
     "ContractOverride",
-    "Frame",
     "ModelSettings",
     "Pipeline",
+    "PolicyFrame",
     "PolicyRequest",
     "Prepared",
     "RtcSettings",

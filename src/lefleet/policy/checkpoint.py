@@ -1,4 +1,4 @@
-"""A checkpoint's files to a policy with its processors, by LeRobot's own factory."""
+"""A checkpoint's files to a policy with its processors, with LeRobot's own factory."""
 
 import hashlib
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import torch
-from lerobot.configs import PreTrainedConfig
+from lerobot.configs import FeatureType, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.utils.constants import POLICY_PREPROCESSOR_DEFAULT_NAME
 from lerobot.utils.device_utils import get_safe_torch_device
@@ -27,7 +27,7 @@ _COMPILED_BY_THEMSELVES = ("pi0", "pi05")
 
 
 @dataclass(frozen=True)
-class Files:
+class CheckpointFiles:
     """Where everything lies: `folder` has config and processors, `base` the weights."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Files:
     digest: str
 
 
-def find_files(model: ModelSettings) -> Files:
+def find_files(model: ModelSettings) -> CheckpointFiles:
     """Resolve folders and hub ids; an adapter in the checkpoint's own folder names its base."""
     found = find_checkpoint(model.repo_or_path, _FIELD, model.revision)
     folder = Path(found.path)
@@ -44,22 +44,24 @@ def find_files(model: ModelSettings) -> Files:
         adapter = Path(model.peft).resolve()
         if not (adapter / _ADAPTER_CONFIG).is_file():
             raise BadInput(f"model.peft: {adapter} holds no {_ADAPTER_CONFIG}.")
-        return Files(folder, folder, adapter, _joined(found.digest, checkpoint_digest(adapter)))
+        return CheckpointFiles(
+            folder, folder, adapter, _joined(found.digest, checkpoint_digest(adapter))
+        )
     if not (folder / _ADAPTER_CONFIG).is_file():
-        return Files(folder, folder, None, found.digest)
+        return CheckpointFiles(folder, folder, None, found.digest)
     settings = msgspec.json.decode((folder / _ADAPTER_CONFIG).read_bytes())
     name = settings.get("base_model_name_or_path") or ""
     base = find_checkpoint(
         name, f"{_FIELD}: base of the adapter", settings.get("revision") or "main"
     )
-    return Files(folder, Path(base.path), folder, _joined(found.digest, base.digest))
+    return CheckpointFiles(folder, Path(base.path), folder, _joined(found.digest, base.digest))
 
 
 def _joined(*digests: str) -> str:
     return hashlib.sha256("\0".join(digests).encode()).hexdigest()
 
 
-def read_config(files: Files, model: ModelSettings) -> Any:
+def read_config(files: CheckpointFiles, model: ModelSettings) -> Any:
     """The policy's own settings, on the wanted device."""
     with _loading("config.json"):
         config = PreTrainedConfig.from_pretrained(str(files.folder))
@@ -77,7 +79,47 @@ def read_config(files: Files, model: ModelSettings) -> Any:
     return config
 
 
-def load_weights(files: Files, config: Any) -> Any:
+@dataclass(frozen=True)
+class PolicyFeatures:
+    """Sizes of vectors, and of images as height, width and channels, by feature key."""
+
+    vector_sizes: dict[str, int]
+    cameras: dict[str, tuple[int, int, int]]
+    action_size: int
+
+
+def features_of(config: Any) -> PolicyFeatures:
+    """The inputs that a robot sends; cameras that only fill a policy's empty places are none."""
+    inputs = config.input_features or {}
+    action = config.action_feature
+    if action is None:
+        raise BadInput("model: its config.json has no action among output_features.")
+    return PolicyFeatures(
+        vector_sizes={
+            key: int(feature.shape[0])
+            for key, feature in inputs.items()
+            if feature.type in (FeatureType.STATE, FeatureType.ENV)
+        },
+        cameras={
+            key: height_width_channels(feature.shape)
+            for key, feature in inputs.items()
+            if feature.type is FeatureType.VISUAL and "empty_camera" not in key
+        },
+        action_size=int(action.shape[0]),
+    )
+
+
+def height_width_channels(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """An image's shape as robots have it; LeRobot's configs have channels first.
+
+    >>> height_width_channels((3, 480, 640))
+    (480, 640, 3)
+    """
+    first, second, third = shape
+    return (second, third, first) if first < min(second, third) else (first, second, third)
+
+
+def load_weights(files: CheckpointFiles, config: Any) -> Any:
     """The policy with its adapter, ready for inference on its device."""
     with _loading("weights"):
         policy = get_policy_class(config.type).from_pretrained(str(files.base), config=config)
@@ -102,7 +144,7 @@ def compile_chunks(policy: Any) -> None:
         policy.predict_action_chunk = torch.compile(policy.predict_action_chunk)
 
 
-def rename_map_of(files: Files) -> dict[str, str]:
+def rename_map_of(files: CheckpointFiles) -> dict[str, str]:
     """Keys of the training's data to the policy's own, as the training was told."""
     for step in _steps(files):
         if step.get("registry_name") == _RENAME_STEP:
@@ -110,7 +152,7 @@ def rename_map_of(files: Files) -> dict[str, str]:
     return {}
 
 
-def load_processors(files: Files, config: Any) -> tuple[Any, Any]:
+def load_processors(files: CheckpointFiles, config: Any) -> tuple[Any, Any]:
     """Pre- and postprocessor as they were saved, on the policy's device.
 
     Robots send the policy's own keys, so nothing is left to rename.
@@ -125,7 +167,7 @@ def load_processors(files: Files, config: Any) -> tuple[Any, Any]:
         )
 
 
-def _steps(files: Files) -> list[dict[str, Any]]:
+def _steps(files: CheckpointFiles) -> list[dict[str, Any]]:
     file = files.folder / f"{POLICY_PREPROCESSOR_DEFAULT_NAME}.json"
     if not file.is_file():
         raise BadInput(

@@ -83,7 +83,7 @@ LEROBOT: dict[str, Family] = {
     "xvla": Family("shared", _ACTION_QUEUE),
 }
 
-_UNKNOWN = Family("exclusive", "nobody has said that its requests do not touch each other")
+_UNKNOWN = Family("exclusive", "it is not known whether its requests affect each other")
 _vouched: dict[str, Family] = {}
 
 

@@ -1,11 +1,15 @@
 """A checkpoint's name to a policy that is warmed up and may be asked."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.policy.checkpoint import (
     compile_chunks,
+    features_of,
     find_files,
     load_processors,
     load_weights,
@@ -14,14 +18,13 @@ from lefleet.policy.checkpoint import (
 )
 from lefleet.policy.contract import find_contract
 from lefleet.policy.families import Family, family_of
-from lefleet.policy.features import features_of
-from lefleet.policy.pipeline import relative_step
-from lefleet.policy.rules import Rules
-from lefleet.policy.runner import Runner
-from lefleet.policy.served import Processors, ServedPolicy
+from lefleet.policy.pipeline import Processors, relative_step
+from lefleet.policy.request import RequestRules
+from lefleet.policy.served import PolicyRunner, ServedPolicy
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.policy.warmup import first_chunk, impurity, warm_up
 from lefleet.records.checkpoint import are_numbers
+from lefleet_client.wire import Capabilities
 
 
 def load_policy(
@@ -48,45 +51,54 @@ def load_policy(
         rename_map=rename_map_of(files),
     )
     policy = load_weights(files, config)
-    horizon = _enable_rtc(policy, rtc or RtcSettings())
+    rtc_horizon = _enable_rtc(policy, rtc or RtcSettings())
     if model.compile:
         compile_chunks(policy)
     before, after = load_processors(files, config)
     _name_actions(before, found.contract.action_names)
 
     processors = Processors(before, after, family.feed, model.device)
-    runner = Runner(policy, family.feed, model.device, model.dtype, rtc=horizon > 0)
-    rules = Rules(
+    runner = PolicyRunner(policy, family.feed, model.device, model.dtype, rtc=rtc_horizon > 0)
+    rules = RequestRules(
         vector_sizes=features.vector_sizes,
         cameras=frozenset(found.contract.cameras),
         action_size=features.action_size,
         n_obs_steps=config.n_obs_steps if family.feed in ("stacked", "queues") else 1,
     )
-    chunk = first_chunk(runner, processors, rules, found.contract)
-    rules = replace(rules, chunk_size=len(chunk.robot), takes_prefix=horizon > 0)
-    served = ServedPolicy(
+    chunk_size = len(first_chunk(runner, processors, rules, found.contract).robot)
+    capabilities = Capabilities(
+        model=model.repo_or_path,
+        revision=_revision(model, files.digest),
         digest=files.digest,
-        policy_type=config.type,
-        chunk_size=rules.chunk_size,
-        n_action_steps=min(getattr(config, "n_action_steps", rules.chunk_size), rules.chunk_size),
-        n_obs_steps=rules.n_obs_steps,
-        supports_rtc=horizon > 0,
-        rtc_horizon=horizon,
-        mode="exclusive",
-        mode_reason="the manifest says so" if family.sharing == "shared" else family.reason,
         contract=found.contract,
+        chunk_size=chunk_size,
+        n_action_steps=min(getattr(config, "n_action_steps", chunk_size), chunk_size),
+        n_obs_steps=rules.n_obs_steps,
+        supports_rtc=rtc_horizon > 0,
+        rtc_horizon=rtc_horizon,
+        serving_mode="exclusive",
+    )
+    served = ServedPolicy(
+        capabilities=capabilities,
+        mode_reason="the manifest says so" if family.sharing == "shared" else family.reason,
         contract_source=found.source,
         warnings=(*found.warnings, *((family.caution,) if family.caution else ())),
         processors=processors,
-        rules=rules,
+        rules=replace(rules, chunk_size=chunk_size, takes_prefix=rtc_horizon > 0),
         runner=runner,
     )
     warm_up(served, warmup_inferences)
     if family.sharing == "shared" and serving_mode != "exclusive":
         served = _shared(served, family, serving_mode)
-    if served.mode == "exclusive":
+    if served.is_exclusive:
         served.reset()
     return served
+
+
+def _revision(model: ModelSettings, digest: str) -> str:
+    """A folder has no revision of its own, so its content names it: what differs is no replica."""
+    is_folder = Path(model.repo_or_path).expanduser().is_dir()
+    return digest[:12] if is_folder else model.revision
 
 
 def discover(packages: tuple[str, ...]) -> None:
@@ -116,16 +128,15 @@ def _servable(config: Any, serving_mode: ServingMode) -> Family:
 
 def _shared(served: ServedPolicy, family: Family, serving_mode: ServingMode) -> ServedPolicy:
     """Shared if that is proven; where the manifest does not insist, exclusive otherwise."""
-    mode: Literal["shared", "exclusive"] = "shared"
-    reason = family.reason
     if found := impurity(served):
         if serving_mode == "shared":
             raise BadInput(
-                f"serving_mode: this {served.policy_type} cannot be shared: {found}.",
+                f"serving_mode: this {served.contract.policy_type} cannot be shared: {found}.",
                 "Leave serving_mode at auto.",
             )
-        mode, reason = "exclusive", found
-    return replace(served, mode=mode, mode_reason=reason)
+        return replace(served, mode_reason=found)
+    shared = msgspec.structs.replace(served.capabilities, serving_mode="shared")
+    return replace(served, capabilities=shared, mode_reason=family.reason)
 
 
 def _enable_rtc(policy: Any, settings: RtcSettings) -> int:
@@ -157,7 +168,7 @@ def _name_actions(before: Any, names: tuple[str, ...]) -> None:
     if step.exclude_joints and are_numbers(names):
         raise BadInput(
             f"contract.action_names: actions are relative except those of "
-            f"{', '.join(step.exclude_joints)}, and without names nobody knows which these are.",
-            "Say it in `contract` of the manifest; trust_order does not do here.",
+            f"{', '.join(step.exclude_joints)}, and without names it is unknown which these are.",
+            "Say it in `contract` of the manifest; trust_order is not sufficient here.",
         )
     step.action_names = list(names)

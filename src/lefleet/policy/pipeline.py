@@ -1,5 +1,7 @@
 """One robot's own pre- and postprocessors: a request to a policy's input, its output to a chunk."""
 
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,14 +9,18 @@ import numpy as np
 import torch
 from lerobot.policies.rtc import reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
-from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
+from lerobot.processor import (
+    NormalizerProcessorStep,
+    RelativeActionsProcessorStep,
+    TokenizerProcessorStep,
+    UnnormalizerProcessorStep,
+)
 from numpy.typing import NDArray
 
 from lefleet.policy.families import Feed
-from lefleet.policy.request import BadRequest, Chunk, Frame, PolicyRequest
-from lefleet.policy.rules import Rules
+from lefleet.policy.request import BadRequest, Chunk, PolicyFrame, PolicyRequest, RequestRules
 
-Batch = dict[str, Any]
+PolicyInput = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -25,9 +31,9 @@ class Prepared:
     coordinates of this request.
     """
 
-    batches: tuple[Batch, ...]
+    batches: tuple[PolicyInput, ...]
     seed: int
-    inference_delay: int
+    inference_delay_steps: int
     prefix: torch.Tensor | None
 
 
@@ -37,7 +43,9 @@ class Pipeline:
     Any thread may call, one at a time; no other request comes between `prepare` and `finish`.
     """
 
-    def __init__(self, before: Any, after: Any, rules: Rules, feed: Feed, device: str) -> None:
+    def __init__(
+        self, before: Any, after: Any, rules: RequestRules, feed: Feed, device: str
+    ) -> None:
         self._before = before
         self._after = after
         self._rules = rules
@@ -72,7 +80,7 @@ class Pipeline:
         self._before.reset()
         self._after.reset()
 
-    def _preprocess(self, frame: Frame, task: str, robot_type: str) -> Batch:
+    def _preprocess(self, frame: PolicyFrame, task: str, robot_type: str) -> PolicyInput:
         arrays = {
             key: _lent(image) if key in self._rules.cameras else image.copy()
             for key, image in frame.items()
@@ -99,6 +107,46 @@ class Pipeline:
         )
 
 
+@dataclass(frozen=True)
+class Processors:
+    """The checkpoint's pre- and postprocessor, never run: what every pipeline is a copy of."""
+
+    before: Any
+    after: Any
+    feed: Feed
+    device: str
+
+    def pipeline(self, rules: RequestRules) -> Pipeline:
+        """A pipeline with steps of its own; what no step writes to is shared, not copied.
+
+        Both halves are copied at once: a step that makes actions absolute refers to the one in
+        `before` that knows the robot's state.
+        """
+        shared = {id(item): item for item in _read_only((*self.before.steps, *self.after.steps))}
+        before, after = copy.deepcopy((self.before, self.after), shared)
+        return Pipeline(before, after, rules, self.feed, self.device)
+
+
+def _read_only(steps: tuple[Any, ...]) -> Iterator[Any]:
+    """Statistics and tokenizers: large, and only read once a checkpoint is loaded.
+
+    Steps themselves are never shared, because LeRobot's keep the transition that they work on.
+    A fast tokenizer may be called by several threads as long as padding and truncation stay as they
+    are, and every copy of a step asks for the same ones.
+    """
+    for step in steps:
+        if isinstance(step, NormalizerProcessorStep | UnnormalizerProcessorStep):
+            yield step.stats
+        if isinstance(step, TokenizerProcessorStep):
+            yield from (step.tokenizer, step.input_tokenizer)
+        yield from (value for value in vars(step).values() if _is_of_transformers(value))
+
+
+def _is_of_transformers(value: Any) -> bool:
+    """Whether this is one of the tokenizers or processors of the library `transformers`."""
+    return any(base.__module__.partition(".")[0] == "transformers" for base in type(value).__mro__)
+
+
 def relative_step(before: Any) -> Any:
     """The step that makes actions relative to the robot's state, or None."""
     step = _first(before, RelativeActionsProcessorStep)
@@ -109,7 +157,7 @@ def _first(pipeline: Any, kind: type) -> Any:
     return next((step for step in pipeline.steps if isinstance(step, kind)), None)
 
 
-def _stacked(batches: tuple[Batch, ...], steps: int) -> Batch:
+def _stacked(batches: tuple[PolicyInput, ...], steps: int) -> PolicyInput:
     """One batch with a dimension for time; the oldest is repeated as at an episode's start."""
     whole = (batches[0],) * (steps - len(batches)) + batches
     return {

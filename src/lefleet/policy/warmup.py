@@ -1,4 +1,4 @@
-"""The first chunks of a policy, and the proof that requests do not touch each other."""
+"""The first chunks of a policy, and the proof that requests do not affect each other."""
 
 from statistics import median
 from time import perf_counter
@@ -8,27 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lefleet.errors import BadInput
-from lefleet.policy.pipeline import Pipeline
-from lefleet.policy.request import Chunk, Frame, PolicyRequest
-from lefleet.policy.rules import Rules
-from lefleet.policy.runner import Runner
-from lefleet.policy.served import Processors, ServedPolicy
+from lefleet.policy.pipeline import Pipeline, Processors
+from lefleet.policy.request import Chunk, PolicyFrame, PolicyRequest, RequestRules
+from lefleet.policy.served import PolicyRunner, ServedPolicy
 from lefleet_client.wire import Contract
 
 # No seeds of the warm-up: what its last request left behind must not look like one of these.
 _OWN, _FOREIGN = 2**40, 2**40 + 1
 
 
-def sample_request(contract: Contract, rules: Rules, seed: int, *, prefix: bool) -> PolicyRequest:
+def sample_request(
+    contract: Contract, rules: RequestRules, seed: int, *, prefix: bool
+) -> PolicyRequest:
     """A made-up request that fits the policy; every seed gives another one."""
     numbers = np.random.default_rng(seed)
 
-    def frame() -> Frame:
-        vectors: Frame = {
+    def frame() -> PolicyFrame:
+        vectors: PolicyFrame = {
             key: numbers.uniform(-1, 1, size).astype(np.float32)
             for key, size in rules.vector_sizes.items()
         }
-        images: Frame = {
+        images: PolicyFrame = {
             key: numbers.integers(0, 256, (*contract.cameras[key][:2], 3), np.uint8)
             for key in sorted(rules.cameras)
         }
@@ -49,7 +49,9 @@ def sample_request(contract: Contract, rules: Rules, seed: int, *, prefix: bool)
     )
 
 
-def first_chunk(runner: Runner, processors: Processors, rules: Rules, contract: Contract) -> Chunk:
+def first_chunk(
+    runner: PolicyRunner, processors: Processors, rules: RequestRules, contract: Contract
+) -> Chunk:
     """A chunk right after a reset; BadInput with the reason where the policy gives none."""
     try:
         runner.reset()
@@ -78,18 +80,18 @@ def warm_up(served: ServedPolicy, inferences: int) -> None:
     """More first chunks, also with a prefix: what is slow at first is over when robots come."""
     pipeline = served.new_pipeline()
     for number in range(inferences):
-        for prefix in (False, True)[: 1 + served.supports_rtc]:
+        for prefix in (False, True)[: 1 + served.capabilities.supports_rtc]:
             request = sample_request(served.contract, served.rules, number, prefix=prefix)
             _answer(served.runner, pipeline, request)
 
 
 def impurity(served: ServedPolicy) -> str:
-    """How requests of two robots touch each other; empty if they do not.
+    """How requests of two robots affect each other; empty if they do not.
 
     The same request is answered after itself, and then with another robot's in between, in the
     order that workers could take: prepared before it, computed after it.
     """
-    for prefix in (False, True)[: 1 + served.supports_rtc]:
+    for prefix in (False, True)[: 1 + served.capabilities.supports_rtc]:
         own = sample_request(served.contract, served.rules, _OWN, prefix=prefix)
         foreign = sample_request(served.contract, served.rules, _FOREIGN, prefix=prefix)
         mine, other = served.new_pipeline(), served.new_pipeline()
@@ -108,7 +110,9 @@ def measure(served: ServedPolicy, inferences: int = 20) -> float:
     pipeline = served.new_pipeline()
     seconds = []
     for number in range(inferences):
-        request = sample_request(served.contract, served.rules, number, prefix=served.supports_rtc)
+        request = sample_request(
+            served.contract, served.rules, number, prefix=served.capabilities.supports_rtc
+        )
         prepared = pipeline.prepare(request)
         start = perf_counter()
         pipeline.finish(served.predict(prepared))
@@ -116,7 +120,7 @@ def measure(served: ServedPolicy, inferences: int = 20) -> float:
     return median(seconds)
 
 
-def _answer(runner: Runner, pipeline: Pipeline, request: PolicyRequest) -> Chunk:
+def _answer(runner: PolicyRunner, pipeline: Pipeline, request: PolicyRequest) -> Chunk:
     return pipeline.finish(runner.predict(pipeline.prepare(request)))
 
 

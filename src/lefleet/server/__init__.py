@@ -1,30 +1,33 @@
-"""A policy server: many robots, one policy, nobody mixed up with anybody.
+"""A policy server: many robots share one policy without affecting each other.
 
-    manifest   what to serve, and how
-    names      what models and services are called when nobody has named them
-    handshake  may this robot have a session? (pure)
-    session    one robot on this server: mailbox, pipeline, episode, counters
-    sessions   the table of them: opening, replacing, closing
-    scheduler  whose turn it is
-    board      requests on their way: mailboxes, prepared ones, who may go next
-    answering  one request to its answer: decode, prepare, predict, finish
-    workers    the threads that do it: some prepare, one infers
-    load       how busy the device is
-    wiring     keys and callbacks: the network's side of all this
-    janitor    sessions of robots that went away
-    service    all of it, from start to drain
-    outcome    what became of a request, for whoever counts or writes it down
-    audit, metrics, capture   who does
-    background what they write, without holding anybody up
-    health     /healthz, /readyz, /metrics
-    capacity   how many robots this policy can feed
-    replay     captured requests, computed again
+A request arrives, waits, is prepared, is computed and is answered in these modules, in this order:
+
+    endpoints      what is declared on the network: observations, handshakes, status, the token
+    request_queue  one newest-only mailbox for each robot, and turns among robots
+    conversion     between the bytes that travel and the arrays of a policy
+    workers        the threads that do the work: some prepare, one infers and publishes
+
+What is around them:
+
+    manifest       what to serve, and how
+    handshake      may this robot have a session? (pure)
+    session        one robot on this server: pipeline, episode, counters
+    sessions       the table of them: opening, replacing, closing
+    reaper         sessions of robots that went away
+    instances      other servers under the same name: refused at start, resolved while running
+    service        all of it, from start to drain
+    observers      what became of each request, and the audit log
+    monitoring     load, metrics, and the pages /healthz, /readyz, /metrics
+    capture        the last requests on disk
+    replay         captured requests, computed again
+    capacity       how many robots this policy can feed
 
 Observations come from `lefleet_client.transport` as bytes and go to `lefleet.policy` as arrays;
-chunks go the other way. Nothing is kept on disk but the audit log and the capture ring. May import
+chunks go the other way. Nothing is kept on disk but the audit log and the captures. May import
 errors, records and policy; only the cli may import it.
 
-Threads: callbacks of the transport only deposit; `prepare-*` decode and preprocess; `inference`
-owns the device; `janitor` closes forgotten sessions; `audit` and `capture` write; `health` answers
-HTTP. The main thread waits for signals.
+Threads: callbacks of the transport only put things into queues; `prepare-*` decode and preprocess;
+`inference` owns the device; `reaper` closes abandoned sessions; `instances` looks for servers of
+the same name; `audit` and `capture` write; `health` answers HTTP. The main thread waits for
+signals.
 """

@@ -13,8 +13,8 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict, as_bad_input
-from lefleet.server.background import Background
 from lefleet.server.manifest import CaptureSettings, Manifest
+from lefleet.server.observers import BackgroundWriter
 
 _ROOM = 16
 """Captures that wait to be written; each holds an observation, which may be megabytes."""
@@ -96,7 +96,7 @@ class CaptureRing:
         self._bytes = sum(one.size for one in self._kept)
         self._next = self._kept[-1].number + 1 if self._kept else 0
         self._encoder = msgspec.msgpack.Encoder()
-        self._writer = Background("capture", self._write, _ROOM)
+        self._writer = BackgroundWriter("capture", self._write, _ROOM)
 
     @property
     def skipped(self) -> int:

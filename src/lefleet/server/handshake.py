@@ -16,7 +16,7 @@ _ASPECT_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
-class Terms:
+class HandshakeRules:
     """What a robot has to fit, as long as the server runs."""
 
     capabilities: wire.Capabilities
@@ -35,13 +35,13 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What else counts at the moment of asking."""
+class Occupancy:
+    """What the server is doing at the moment of asking."""
 
     active: int
     """Sessions of other clients."""
     holder: str
-    """Full name of the client that has this client's place in the key tree; may be empty."""
+    """Full name of the client that has this client's segment in the key tree; may be empty."""
     load: float
     is_draining: bool
 
@@ -54,56 +54,56 @@ class Accepted:
     warnings: tuple[str, ...]
 
 
-def judge(
-    asked: wire.SessionOpen, terms: Terms, situation: Situation
+def check_handshake(
+    asked: wire.SessionOpen, rules: HandshakeRules, occupancy: Occupancy
 ) -> Accepted | wire.SessionRejected:
     """The first check that fails, or what to warn of."""
-    for check, reason in _objections(asked, terms, situation):
-        return wire.SessionRejected(check=check, reason=reason, load=situation.load)
+    for check, reason in _objections(asked, rules, occupancy):
+        return wire.SessionRejected(check=check, reason=reason, load=occupancy.load)
     version = wire.agree(asked.oldest_schema, asked.newest_schema)
-    return Accepted(version, (*terms.warnings, *_warnings(asked, terms)))
+    return Accepted(version, (*rules.warnings, *_warnings(asked, rules)))
 
 
 def _objections(
-    asked: wire.SessionOpen, terms: Terms, situation: Situation
+    asked: wire.SessionOpen, rules: HandshakeRules, occupancy: Occupancy
 ) -> Iterator[tuple[str, str]]:
-    if situation.is_draining:
+    if occupancy.is_draining:
         yield "draining", "the server is about to stop; another replica may take this robot"
     try:
         wire.agree(asked.oldest_schema, asked.newest_schema)
     except wire.NoCommonVersion as error:
         yield "schema", str(error)
-    yield from _name_objections(asked, terms, situation)
-    contract = terms.contract
-    if asked.pin_digest and asked.pin_digest != terms.capabilities.digest:
+    yield from _name_objections(asked, rules, occupancy)
+    contract = rules.contract
+    if asked.pin_digest and asked.pin_digest != rules.capabilities.digest:
         yield (
             "digest",
             f"the robot pins checkpoint {asked.pin_digest[:12]}, "
-            f"this server has {terms.capabilities.digest[:12]}",
+            f"this server has {rules.capabilities.digest[:12]}",
         )
     if difference := _difference(asked.action_names, contract.action_names):
         yield "action_names", difference
-    yield from _vector_objections(asked, terms)
+    yield from _vector_objections(asked, rules)
     if missing := sorted(set(contract.cameras) - set(asked.cameras)):
         yield "cameras", f"the policy also looks through {', '.join(missing)}"
     for key in contract.cameras.keys() & asked.cameras.keys():
         if too_large := oversize(contract, key, asked.cameras[key]):
             yield "cameras", too_large
-    if terms.strict_fps and not _is_close(asked.fps, terms.fps, _FPS_TOLERANCE):
+    if rules.strict_fps and not _is_close(asked.fps, rules.fps, _FPS_TOLERANCE):
         yield (
             "fps",
-            f"the robot runs at {asked.fps:g} fps, the policy was trained at {terms.fps:g}",
+            f"the robot runs at {asked.fps:g} fps, the policy was trained at {rules.fps:g}",
         )
-    if terms.pin_task and asked.task not in ("", terms.default_task):
-        yield "task", f"this server only does {terms.default_task!r}, not {asked.task[:200]!r}"
-    if situation.active >= terms.max_sessions:
-        yield "capacity", _full(terms)
+    if rules.pin_task and asked.task not in ("", rules.default_task):
+        yield "task", f"this server only does {rules.default_task!r}, not {asked.task[:200]!r}"
+    if occupancy.active >= rules.max_sessions:
+        yield "capacity", _full(rules)
 
 
 def oversize(contract: wire.Contract, key: str, shape: tuple[int, ...]) -> str:
     """Why an image is too large for a policy that all robots share; empty if it is not.
 
-    Any resolution will do, but its cost is everybody's: some policies compute on all its pixels.
+    Any resolution will do, but all robots wait for it: some policies compute on all its pixels.
     """
     height, width, _ = contract.cameras[key]
     limit = max(MORE_PIXELS * height * width, FEWEST_PIXELS)
@@ -116,28 +116,28 @@ def oversize(contract: wire.Contract, key: str, shape: tuple[int, ...]) -> str:
 
 
 def _name_objections(
-    asked: wire.SessionOpen, terms: Terms, situation: Situation
+    asked: wire.SessionOpen, rules: HandshakeRules, occupancy: Occupancy
 ) -> Iterator[tuple[str, str]]:
-    """Two names may share a place in the key tree: only the full ones tell them apart."""
-    served = terms.capabilities
+    """Two names may fold to one segment of the key tree: only the full ones tell them apart."""
+    served = rules.capabilities
     names = {
         "model": (asked.model, served.model),
         "revision": (asked.revision, served.revision),
-        "service": (asked.service, terms.service),
+        "service": (asked.service, rules.service),
     }
     for field, (theirs, ours) in names.items():
         if theirs != ours:
             yield "name", f"{field}: the robot asks for {theirs!r}, this server is {ours!r}"
-    if situation.holder not in ("", asked.client_id):
+    if occupancy.holder not in ("", asked.client_id):
         yield (
             "name",
-            f"client_id: {asked.client_id!r} and {situation.holder!r}, which has a session, are "
+            f"client_id: {asked.client_id!r} and {occupancy.holder!r}, which has a session, are "
             "one name in the key tree; choose another one",
         )
 
 
-def _vector_objections(asked: wire.SessionOpen, terms: Terms) -> Iterator[tuple[str, str]]:
-    ours = terms.contract.vectors
+def _vector_objections(asked: wire.SessionOpen, rules: HandshakeRules) -> Iterator[tuple[str, str]]:
+    ours = rules.contract.vectors
     if missing := sorted(set(ours) - set(asked.vectors)):
         yield "vectors", f"the policy also needs {', '.join(missing)}"
     if unknown := sorted(set(asked.vectors) - set(ours)):
@@ -147,14 +147,14 @@ def _vector_objections(asked: wire.SessionOpen, terms: Terms) -> Iterator[tuple[
             yield "vectors", f"{key}: {difference}"
 
 
-def _full(terms: Terms) -> str:
-    if terms.capabilities.serving_mode == "exclusive":
-        return f"the one session of this server is taken: {terms.mode_reason}"
-    return f"all {terms.max_sessions} sessions are taken"
+def _full(rules: HandshakeRules) -> str:
+    if rules.capabilities.serving_mode == "exclusive":
+        return f"the one session of this server is taken: {rules.mode_reason}"
+    return f"all {rules.max_sessions} sessions are taken"
 
 
-def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
-    contract = terms.contract
+def _warnings(asked: wire.SessionOpen, rules: HandshakeRules) -> Iterator[str]:
+    contract = rules.contract
     for key, (height, width, _) in contract.cameras.items():
         theirs = asked.cameras[key]
         if not _is_close(theirs[1] / theirs[0], width / height, _ASPECT_TOLERANCE):
@@ -164,11 +164,11 @@ def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
             )
     if unused := sorted(set(asked.cameras) - set(contract.cameras)):
         yield f"cameras: the policy does not look through {', '.join(unused)}"
-    if not _is_close(asked.fps, terms.fps, _FPS_TOLERANCE):
-        yield f"fps: the robot runs at {asked.fps:g}, the policy was trained at {terms.fps:g}"
+    if not _is_close(asked.fps, rules.fps, _FPS_TOLERANCE):
+        yield f"fps: the robot runs at {asked.fps:g}, the policy was trained at {rules.fps:g}"
     if contract.robot_type and asked.robot_type and asked.robot_type != contract.robot_type:
         yield f"robot_type: {asked.robot_type}, the policy was trained on {contract.robot_type}"
-    if asked.wants_rtc and not terms.capabilities.supports_rtc:
+    if asked.wants_rtc and not rules.capabilities.supports_rtc:
         yield (
             f"rtc: a policy of type {contract.policy_type} cannot do it; chunks replace each other"
         )
@@ -177,7 +177,7 @@ def _warnings(asked: wire.SessionOpen, terms: Terms) -> Iterator[str]:
 def _difference(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
     """Where two lists of names first differ; empty when they do not.
 
-    Where a contract only numbers its columns, because nobody ever named them, sizes must do.
+    Where a contract only numbers its columns, because they have no names, sizes must be enough.
     """
     if len(theirs) != len(ours):
         return f"{len(theirs)} columns on the robot, {len(ours)} in the policy's contract"

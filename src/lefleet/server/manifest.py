@@ -1,6 +1,7 @@
 """What to serve, and how: a YAML file, and `--a.b=c` on top of it."""
 
 import os
+import re
 import secrets
 import socket
 from collections.abc import Sequence
@@ -14,26 +15,24 @@ from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
-from lefleet.server.names import model_label, service_label
 from lefleet_client.transport import BadSettings, ZenohSettings
-from lefleet_client.transport.settings import zenoh_config
+from lefleet_client.transport.settings import LEASE_MS, zenoh_config
 from lefleet_client.wire import BadKey, slug
 
 LISTEN = "tcp/127.0.0.1:7447"
-"""Where a server is found unless told otherwise: on its own machine only."""
+"""Where a server is found unless the manifest says otherwise: on its own machine only."""
 
 _NONE = {"repo_or_path": ""}
 
 EXAMPLE = "configs/serve.yaml"
+_LEASE = "transport/link/tx/lease"
+
+_LONGEST_NAME = 80
+_LAYOUT = re.compile(r"pretrained_model|checkpoints|last|train|cycle_\d+|\d+")
+"""Folders that are called the same in every training."""
 
 Seconds = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
-
-
-class SchedulerSettings(Strict, frozen=True, kw_only=True):
-    """Who is served next."""
-
-    type: Literal["round_robin"] = "round_robin"
 
 
 class CaptureSettings(Strict, frozen=True, kw_only=True):
@@ -52,7 +51,7 @@ class Manifest(Strict, frozen=True, kw_only=True):
     contract: ContractOverride | None = None
     """What the columns mean, for a checkpoint that does not say so itself."""
     trust_order: bool = False
-    """Serve a checkpoint whose columns nobody named; every robot is warned."""
+    """Serve a checkpoint whose columns have no names; every robot is warned."""
     default_task: str = ""
     """Task of requests that name none."""
     pin_task: bool = False
@@ -73,7 +72,6 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """Refuse robots with another control rate instead of warning them."""
     rtc: RtcSettings = RtcSettings()
     """Real-time chunking, for policies that support it."""
-    scheduler: SchedulerSettings = SchedulerSettings()
     session_idle_timeout_s: Seconds = 600.0
     grace_s: Seconds = 5.0
     """How long a robot that vanished may take to come back to its session."""
@@ -88,6 +86,11 @@ class Manifest(Strict, frozen=True, kw_only=True):
     audit: str = "stdout"
     """Where a line for each request goes: stdout, none, or a file's path, which has a / in it."""
     capture: CaptureSettings | None = None
+
+    @property
+    def lease_s(self) -> float:
+        """After this time a node that froze or lost its link counts as gone."""
+        return float(self.zenoh.extra.get(_LEASE, LEASE_MS)) / 1000
 
 
 def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:
@@ -115,7 +118,7 @@ def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str 
 
 
 def _list_endpoints(raw: dict[str, Any]) -> None:
-    """Who has one endpoint need not write a list."""
+    """A single endpoint need not be a list."""
     zenoh = raw.get("zenoh")
     if isinstance(zenoh, dict):
         for field in ("connect", "listen"):
@@ -166,5 +169,26 @@ def _check(manifest: Manifest) -> None:
         raise BadInput(f"{where}.{error}.") from None
     if not manifest.zenoh.connect and not manifest.zenoh.listen:
         raise BadInput(
-            "zenoh.listen: nobody could reach this server.", f"Give it, such as [{LISTEN}]."
+            "zenoh.listen: no robot could reach this server.", f"Give it, such as [{LISTEN}]."
         )
+
+
+def model_label(repo_or_path: str) -> str:
+    """A hub id as it is; of a folder the last name that says something.
+
+    >>> model_label("runs/demo/train/checkpoints/000600/pretrained_model")
+    'demo'
+    """
+    folder = Path(repo_or_path).expanduser()
+    if not folder.is_dir() and not folder.is_absolute():
+        return repo_or_path
+    telling = [part for part in folder.resolve().parts[1:] if not _LAYOUT.fullmatch(part)]
+    return telling[-1] if telling else folder.name
+
+
+def service_label(default_task: str, model: str) -> str:
+    """The task as a key can hold it, or the model where the task has no plain letter."""
+    try:
+        return slug(default_task[:_LONGEST_NAME], "service_name").strip("-.") or model
+    except BadKey:
+        return model

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from lefleet.policy.request import BadRequest
 from lefleet.policy.served import ServedPolicy
-from lefleet.server.answering import policy_request
 from lefleet.server.capture import Captured, read_captures
+from lefleet.server.conversion import policy_request
 from lefleet_client import wire
 
 TOLERANCE = 1e-3
 """Absolute and relative, between devices: they round differently."""
 
-Result = Literal["equal", "close", "different", "failed"]
+ReplayResult = Literal["equal", "close", "different", "failed"]
 """equal: bit for bit. close: within the tolerance, and computed on another kind of device."""
 
 
@@ -28,7 +28,7 @@ class Replayed:
     client_id: str
     episode_id: int
     seq_id: int
-    result: Result
+    result: ReplayResult
     max_difference: float
     """In the robot's units."""
     reason: str = ""
@@ -57,7 +57,7 @@ def replay(folder: Path, policy: ServedPolicy) -> ReplayReport:
         digests.add(request.digest)
         devices.add(captured_on)
         header = wire.Header.unpack(request.header)
-        if policy.mode == "exclusive" and episode != (request.session_id, header.episode_id):
+        if policy.is_exclusive and episode != (request.session_id, header.episode_id):
             policy.reset()
             episode = (request.session_id, header.episode_id)
         result, difference, reason = _again(request, policy, is_same_device=captured_on == device)
@@ -77,7 +77,7 @@ def replay(folder: Path, policy: ServedPolicy) -> ReplayReport:
 
 def _again(
     request: Captured, policy: ServedPolicy, *, is_same_device: bool
-) -> tuple[Result, float, str]:
+) -> tuple[ReplayResult, float, str]:
     answer = wire.CHUNK.decode(request.chunk)
     then = wire.decode_tensor(answer.chunk_model), wire.decode_tensor(answer.chunk_robot)
     try:
@@ -99,9 +99,11 @@ def _again(
 
 def _compute(request: Captured, policy: ServedPolicy) -> tuple[NDArray[Any], NDArray[Any]]:
     """With a pipeline of its own: a request carries all that its answer depends on."""
+    observation = wire.OBSERVATION.decode(request.observation)
     question = policy_request(
-        wire.OBSERVATION.decode(request.observation),
+        observation,
         contract=policy.contract,
+        announced=observation.images,
         robot_type=request.robot_type,
         default_task=request.default_task,
         seed=request.seed,
@@ -121,7 +123,7 @@ def _notes(policy: ServedPolicy, digests: set[str], devices: set[str]) -> tuple[
         f"of {TOLERANCE:g}."
         for device in sorted(devices)
     ]
-    if policy.mode == "exclusive":
+    if policy.is_exclusive:
         notes.append(
             "This policy keeps state within an episode: of one whose beginning is not captured, "
             "answers may differ."

@@ -1,21 +1,27 @@
 """A policy server, from its start to its drain."""
 
 import logging
-import secrets
-from collections.abc import Sequence
-from pathlib import Path
+import threading
+from collections.abc import Callable, Sequence
 from typing import Self
 
+import msgspec
+
 from lefleet.policy.served import ServedPolicy
-from lefleet.server.board import Board
 from lefleet.server.capture import CaptureRing
-from lefleet.server.handshake import Terms
-from lefleet.server.janitor import Janitor
+from lefleet.server.endpoints import Endpoints
+from lefleet.server.handshake import HandshakeRules
+from lefleet.server.instances import (
+    InstanceWatch,
+    name_taken,
+    new_instance_id,
+    require_free_name,
+)
 from lefleet.server.manifest import Manifest
-from lefleet.server.outcome import Observer
-from lefleet.server.scheduler import RoundRobin
+from lefleet.server.observers import Observer
+from lefleet.server.reaper import SessionReaper
+from lefleet.server.request_queue import RequestQueue
 from lefleet.server.sessions import Sessions
-from lefleet.server.wiring import Wiring
 from lefleet.server.workers import Workers
 from lefleet_client import wire
 from lefleet_client.transport import Transport
@@ -27,7 +33,9 @@ DRAIN_TIMEOUT_S = 30.0
 class PolicyService:
     """Serves one warmed-up policy on one transport; the transport stays its caller's.
 
-    Its threads are those of `workers` and `janitor`. Whoever made it starts, drains and closes it.
+    Its threads are those of `workers`, `reaper` and `instances`. The caller starts, drains and
+    closes it. It drains by itself only where an earlier server runs under its name; then it calls
+    `on_drained`, from the thread `instances`, and `require_own_name` raises.
     """
 
     def __init__(
@@ -37,19 +45,25 @@ class PolicyService:
         transport: Transport,
         observers: Sequence[Observer] = (),
         capture: CaptureRing | None = None,
+        *,
+        on_drained: Callable[[], None] = lambda: None,
     ) -> None:
-        self._policy = policy
-        self._terms = _terms(policy, manifest)
+        self._rules = _rules(policy, manifest)
         self._server = manifest.server_name
-        self._instance_id = secrets.token_hex(8)
+        self._instance_id = new_instance_id()
+        self._transport = transport
+        self._lease_s = manifest.lease_s
+        self._on_drained = on_drained
+        self._drain_lock = threading.Lock()
         self._is_ready = False
-        served = self._terms.capabilities
-        keys = wire.ServiceKeys(served.model, served.revision, self._terms.service).server(
-            self._server
-        )
-        self._board = Board(RoundRobin(), ahead=manifest.prepare_threads + 1)
+        self._is_drained = False
+        self._winner = ""
+        served = self._rules.capabilities
+        service = wire.ServiceKeys(served.model, served.revision, self._rules.service)
+        self._keys = service.server(self._server)
+        self._requests = RequestQueue(ahead=manifest.prepare_threads + 1)
         self._workers = Workers(
-            self._board,
+            self._requests,
             policy,
             default_task=manifest.default_task,
             pin_task=manifest.pin_task,
@@ -59,52 +73,69 @@ class PolicyService:
         )
         self._sessions = Sessions(
             transport,
-            keys,
-            policy,
-            self._terms,
-            self._board,
+            self._keys,
+            self._rules,
+            self._requests,
+            new_pipeline=policy.new_pipeline,
             instance_id=self._instance_id,
             image_codec=manifest.image_codec,
             load=lambda: self._workers.load,
         )
-        self._wiring = Wiring(
-            transport, keys, self._sessions, self._board, status=self.status, seen=self._seen
-        )
-        self._janitor = Janitor(
+        self._reaper = SessionReaper(
             transport,
-            keys,
+            self._keys,
             self._sessions,
-            self._wiring.strangers,
             grace_s=manifest.grace_s,
             idle_timeout_s=manifest.session_idle_timeout_s,
         )
+        self._endpoints = Endpoints(
+            transport, self._keys, self._sessions, self._requests, self._reaper, status=self.status
+        )
+        self._instances = InstanceWatch(transport, self._keys, self._instance_id, self._give_way)
 
     def start(self) -> None:
-        self._workers.start()
-        self._janitor.start()
-        self._wiring.declare()
+        """Serve from here on; BadInput where another server has this name."""
+        require_free_name(self._transport, self._keys, self._lease_s)
+        try:
+            self._workers.start()
+            self._reaper.start()
+            self._endpoints.declare()
+            self._instances.start()
+        except BaseException:
+            self.close()
+            raise
         self._is_ready = True
-        _LOG.info("event=ready service=%s server=%s", self._terms.service, self._server)
+        _LOG.info(
+            "event=ready service=%s server=%s instance=%s",
+            self._rules.service,
+            self._server,
+            self._instance_id,
+        )
 
     def drain(self, timeout_s: float = DRAIN_TIMEOUT_S) -> None:
         """Answer what has arrived, take nothing new, close all sessions."""
-        _LOG.info("event=draining sessions=%d", len(self._sessions))
         self._sessions.refuse_new()
-        for session in self._sessions.snapshot().values():
-            session.tell(wire.Draining())
-        self._wiring.withdraw()
-        if not self._board.wait_idle(timeout_s):
-            _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)
-        self._wiring.undeclare()
-        self._sessions.close_all("the server stopped")
-        _LOG.info("event=drained")
+        with self._drain_lock:
+            if self._is_drained:
+                return
+            _LOG.info("event=draining sessions=%d", len(self._sessions))
+            for session in self._sessions.snapshot().values():
+                session.send_event(wire.Draining())
+            self._endpoints.withdraw()
+            if not self._requests.wait_idle(timeout_s):
+                _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)
+            self._endpoints.close()
+            self._sessions.close_all("the server stopped")
+            self._is_drained = True
+            _LOG.info("event=drained")
 
     def close(self) -> None:
         """Stop at once, or after `drain`."""
         self._sessions.refuse_new()
-        self._board.close()
-        self._wiring.undeclare()
-        self._janitor.stop()
+        self._endpoints.close()
+        self._requests.close()
+        self._instances.stop()
+        self._reaper.stop()
         self._sessions.close_all("the server stopped")
         self._workers.join()
 
@@ -115,6 +146,11 @@ class PolicyService:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def require_own_name(self) -> None:
+        """Raise BadInput if the server drained because another one runs under its name."""
+        if self._winner:
+            raise name_taken(self._server, self._winner)
+
     @property
     def is_ready(self) -> bool:
         return self._is_ready and not self.is_draining
@@ -124,72 +160,53 @@ class PolicyService:
         return self._sessions.is_draining
 
     @property
-    def load(self) -> float:
-        return self._workers.load
-
-    @property
     def session_count(self) -> int:
         return len(self._sessions)
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Messages that nothing was done with, by reason."""
-        return self._wiring.dropped
+        """Messages that were dropped, by reason."""
+        return self._endpoints.dropped.snapshot()
 
     @property
     def probes(self) -> dict[str, int]:
         """Answered probes by image codec."""
-        return dict(self._workers.probes)
+        return self._workers.probes.snapshot()
+
+    @property
+    def other_instances(self) -> int:
+        """Other servers that were seen under this server's name."""
+        return self._instances.seen
 
     def status(self, *, with_clients: bool = False) -> wire.ServerStatus:
         sessions = self._sessions.snapshot().values()
         return wire.ServerStatus(
-            service=self._terms.service,
+            service=self._rules.service,
             server=self._server,
             instance_id=self._instance_id,
-            capabilities=self._terms.capabilities,
+            capabilities=self._rules.capabilities,
             draining=self.is_draining,
             sessions=len(sessions),
-            max_sessions=self._terms.max_sessions,
-            load=self.load,
+            max_sessions=self._rules.max_sessions,
+            load=self._workers.load,
             clients=tuple(session.status() for session in sessions) if with_clients else (),
         )
 
-    def _seen(self, place: str, is_alive: bool) -> None:
-        self._janitor.seen(place, is_alive)
+    def _give_way(self, winner: wire.ServerStatus) -> None:
+        self._winner = winner.instance_id
+        self.drain()
+        self._on_drained()
 
 
-def _terms(policy: ServedPolicy, manifest: Manifest) -> Terms:
-    exclusive = policy.mode == "exclusive"
-    return Terms(
-        capabilities=_capabilities(policy, manifest),
+def _rules(policy: ServedPolicy, manifest: Manifest) -> HandshakeRules:
+    return HandshakeRules(
+        capabilities=msgspec.structs.replace(policy.capabilities, model=manifest.model_name),
         service=manifest.service_name,
         fps=manifest.trained_fps or policy.contract.fps,
         strict_fps=manifest.strict_fps,
         default_task=manifest.default_task,
         pin_task=manifest.pin_task,
         mode_reason=policy.mode_reason,
-        max_sessions=1 if exclusive else manifest.max_sessions,
+        max_sessions=1 if policy.is_exclusive else manifest.max_sessions,
         warnings=policy.warnings,
     )
-
-
-def _capabilities(policy: ServedPolicy, manifest: Manifest) -> wire.Capabilities:
-    return wire.Capabilities(
-        model=manifest.model_name,
-        revision=_revision(policy, manifest),
-        digest=policy.digest,
-        contract=policy.contract,
-        chunk_size=policy.chunk_size,
-        n_action_steps=policy.n_action_steps,
-        n_obs_steps=policy.n_obs_steps,
-        supports_rtc=policy.supports_rtc,
-        rtc_horizon=policy.rtc_horizon,
-        serving_mode=policy.mode,
-    )
-
-
-def _revision(policy: ServedPolicy, manifest: Manifest) -> str:
-    """A folder has no revision of its own, so its content names it: what differs is no replica."""
-    is_folder = Path(manifest.model.repo_or_path).expanduser().is_dir()
-    return policy.digest[:12] if is_folder else manifest.model.revision

@@ -3,18 +3,19 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lefleet.policy.pipeline import Pipeline
-from lefleet.server.outcome import Outcome
+from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
 from lefleet_client.transport import Publisher, TransportError
 
 _LOG = logging.getLogger(__name__)
 
 PUBLIC_ID = 8
-"""So much of a session's id is shown to everybody; who knows all of it may close the session."""
+"""So much of a session's id is shown in a status; the whole id is needed to close the session."""
 
 _ROBOT_TYPE = 100
 BEFORE_ANY = -1
@@ -22,8 +23,8 @@ BEFORE_ANY = -1
 
 
 @dataclass
-class Tally:
-    """How a session has been served; numbers for people, read while they change."""
+class SessionCounters:
+    """How a session has been served. Written by the holder of its job, read by any thread."""
 
     answered: int = 0
     failed: int = 0
@@ -33,7 +34,7 @@ class Tally:
     image_codec: str = ""
 
 
-class Answer(NamedTuple):
+class SentChunk(NamedTuple):
     """A chunk as it was sent; the header is that of its request."""
 
     request: wire.Header
@@ -44,24 +45,25 @@ class Answer(NamedTuple):
 class Session:
     """What the server knows of a robot; a new handshake of the robot makes a new one.
 
-    The pipeline, the last answer, and the episodes that pipeline and policy were last reset for,
-    belong to whoever holds the session's ticket (see `board`). One lock guards the current episode
-    and whether the session is open; it is held for assignments only.
+    Pipeline, counters, last chunk, and the episode that the policy was last reset for, belong to
+    the holder of the session's job (see `request_queue`). One lock guards the current episode and
+    whether the session is open; it is held for assignments only.
     """
 
     id: str
     opened: wire.SessionOpen
     schema_version: int
-    pipeline: Pipeline
+    new_pipeline: Callable[[], Pipeline]
     publisher: Publisher
-    tally: Tally = field(default_factory=Tally)
+    counters: SessionCounters = field(default_factory=SessionCounters)
     opened_s: float = field(default_factory=time.monotonic)
     seen_s: float = field(default_factory=time.monotonic)
-    is_seen: bool = False
-    """Whether the janitor knows of it."""
-    last_answer: Answer | None = None
-    pipeline_episode: int = BEFORE_ANY
+    is_checked: bool = False
+    """Whether the reaper has asked for the robot's presence since the session was opened."""
+    last_chunk: SentChunk | None = None
     policy_episode: int = BEFORE_ANY
+    _pipeline: Pipeline | None = None
+    _pipeline_episode: int = BEFORE_ANY
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _episode_id: int = BEFORE_ANY
     _is_open: bool = True
@@ -71,16 +73,12 @@ class Session:
         return self.opened.client_id
 
     @property
-    def epoch(self) -> int:
+    def session_epoch(self) -> int:
         return self.opened.session_epoch
 
     @property
     def episode_id(self) -> int:
         return self._episode_id
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
 
     def enter(self, episode_id: int) -> None:
         """Go on to this episode, never back."""
@@ -96,62 +94,75 @@ class Session:
         with self._lock:
             self._is_open = False
 
-    def answer(self, answer: Answer) -> None:
-        """Send a chunk, and keep it in case that the robot never gets it."""
-        self.last_answer = answer
-        header = answer.request._replace(message_type=wire.MessageType.CHUNK)
-        self.publisher.put(answer.body, header.pack())
+    def pipeline_for(self, episode_id: int) -> Pipeline:
+        """The robot's own pipeline, reset where an episode begins.
 
-    def repeat(self, header: wire.Header) -> bool:
+        Made for the first request, on the thread that prepares it: copying processors can take
+        long, and handshakes are answered on a thread of the transport.
+        """
+        if self._pipeline is None:
+            self._pipeline = self.new_pipeline()
+        if self._pipeline_episode != episode_id:
+            self._pipeline.reset()
+            self._pipeline_episode = episode_id
+        return self._pipeline
+
+    def send(self, chunk: SentChunk) -> None:
+        """Send a chunk, and keep it in case the robot never gets it."""
+        self.last_chunk = chunk
+        header = chunk.request._replace(message_type=wire.MessageType.CHUNK)
+        self.publisher.put(chunk.body, header.pack())
+
+    def send_again(self, header: wire.Header) -> bool:
         """Send the last chunk again if it is the answer to this request; whether it is."""
-        last = self.last_answer
+        last = self.last_chunk
         if last is None or (last.request.seq_id, last.request.episode_id) != (
             header.seq_id,
             header.episode_id,
         ):
             return False
-        self.answer(last)
+        self.send(last)
         return True
 
-    def note(self, outcome: Outcome) -> None:
-        tally = self.tally
-        tally.superseded += outcome.superseded
-        if outcome.result == "answered":
-            tally.answered += 1
-            tally.queue_wait_ms = outcome.queue_wait_ms
-            tally.inference_ms = outcome.inference_ms
-        elif outcome.result == "failed":
-            tally.failed += 1
-
-    def tell(self, event: wire.Event, request: wire.Header | None = None) -> None:
-        """Say something that is no chunk, about a request or not; nobody is held up by that."""
+    def send_event(self, event: wire.Event, request: wire.Header | None = None) -> None:
+        """Send something that is no chunk, about a request or not; a failure is only logged."""
         header = wire.Header(
             wire.MessageType.EVENT,
             seq_id=0 if request is None else request.seq_id,
             episode_id=max(self._episode_id, 0) if request is None else request.episode_id,
             client_mono_ns=0 if request is None else request.client_mono_ns,
-            session_epoch=self.epoch,
+            session_epoch=self.session_epoch,
             schema_version=self.schema_version,
         )
         try:
             self.publisher.put(wire.EVENT.encode(event), header.pack())
         except TransportError as error:
-            _LOG.debug("event=not_told client=%r: %s", self.client_id, error)
+            _LOG.debug("event=event_not_sent client=%r: %s", self.client_id, error)
+
+    def count(self, outcome: RequestOutcome) -> None:
+        counters = self.counters
+        counters.superseded += outcome.superseded
+        if outcome.result == "answered":
+            counters.answered += 1
+            counters.queue_wait_ms = outcome.queue_wait_ms
+            counters.inference_ms = outcome.inference_ms
+        elif outcome.result == "failed":
+            counters.failed += 1
 
     def status(self) -> wire.SessionStatus:
         now = time.monotonic()
-        tally = self.tally
+        counters = self.counters
         return wire.SessionStatus(
             client_id=self.client_id,
             session_id=self.id[:PUBLIC_ID],
             robot_type=self.opened.robot_type[:_ROBOT_TYPE],
-            image_codec=tally.image_codec,
+            image_codec=counters.image_codec,
             age_s=now - self.opened_s,
             idle_s=now - self.seen_s,
             episode_id=max(self._episode_id, 0),
-            answered=tally.answered,
-            failed=tally.failed,
-            superseded=tally.superseded,
-            queue_wait_ms=tally.queue_wait_ms,
-            inference_ms=tally.inference_ms,
+            answered=counters.answered,
+            failed=counters.failed,
+            superseded=counters.superseded,
+            queue_wait_ms=counters.queue_wait_ms,
+            inference_ms=counters.inference_ms,
         )

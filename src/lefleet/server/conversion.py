@@ -1,12 +1,14 @@
-"""One request on its way to an answer: bytes to arrays, arrays to a chunk's bytes."""
+"""Between the bytes that travel and the arrays of a policy."""
 
 import hashlib
+from collections.abc import Collection
 from typing import Any
 
 from numpy.typing import NDArray
 
-from lefleet.policy.request import BadRequest, Chunk, Frame, PolicyRequest
+from lefleet.policy.request import BadRequest, Chunk, PolicyFrame, PolicyRequest
 from lefleet.server.handshake import oversize
+from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
 
 
@@ -22,6 +24,7 @@ def policy_request(
     observation: wire.Observation,
     *,
     contract: wire.Contract,
+    announced: Collection[str],
     robot_type: str,
     default_task: str,
     pin_task: bool = False,
@@ -29,15 +32,14 @@ def policy_request(
 ) -> PolicyRequest:
     """An observation as the policy is asked; images are decoded here.
 
-    Cameras that the policy does not look at are left out, undecoded. BadRequest where the task or
-    the size of an image is not what this server does.
+    BadRequest where the task, a camera or the size of an image is not what this server does.
     """
     if pin_task and observation.task not in ("", default_task):
         raise BadRequest(f"task: this server only does {default_task!r}")
     return PolicyRequest(
         frames=(
-            *(decoded(earlier, contract) for earlier in observation.history),
-            decoded(observation, contract),
+            *(policy_frame(earlier, contract, announced) for earlier in observation.history),
+            policy_frame(observation, contract, announced),
         ),
         task=observation.task or default_task,
         robot_type=robot_type,
@@ -48,21 +50,33 @@ def policy_request(
     )
 
 
+def policy_frame(
+    seen: wire.Frame | wire.Observation, contract: wire.Contract, announced: Collection[str]
+) -> PolicyFrame:
+    """What was seen at one moment, as arrays; BadRequest where an image cannot be taken.
+
+    Cameras that the robot has announced and the policy does not use are left out, undecoded: the
+    robot was warned of them when its session was opened.
+    """
+    used = {key: image for key, image in seen.images.items() if key in contract.cameras}
+    for key in seen.images.keys() - used.keys():
+        if key not in announced:
+            known = ", ".join(sorted(contract.cameras)) or "no images"
+            raise BadRequest(f"{key}: the policy does not know this image; it takes {known}")
+    for key, image in used.items():
+        if too_large := oversize(contract, key, image.shape):
+            raise BadRequest(too_large)
+    frame: PolicyFrame = {key: wire.decode_tensor(one) for key, one in seen.vectors.items()}
+    return {**frame, **wire.decode_images(used)}
+
+
 def codec_of(observation: wire.Observation) -> str:
     """The codec of an observation's images; empty without any."""
     return next((image.codec for image in observation.images.values()), "")
 
 
 def action_chunk(
-    chunk: Chunk,
-    header: wire.Header,
-    *,
-    digest: str,
-    queue_wait_ms: float,
-    prepare_ms: float,
-    inference_ms: float,
-    superseded: int,
-    load: float,
+    chunk: Chunk, header: wire.Header, outcome: RequestOutcome, *, digest: str, load: float
 ) -> bytes:
     """A chunk as it travels, with the echoes of its request."""
     return wire.CHUNK.encode(
@@ -73,23 +87,13 @@ def action_chunk(
             episode_id=header.episode_id,
             client_mono_ns=header.client_mono_ns,
             digest=digest,
-            queue_wait_ms=queue_wait_ms,
-            prepare_ms=prepare_ms,
-            inference_ms=inference_ms,
-            superseded=superseded,
+            queue_wait_ms=outcome.queue_wait_ms,
+            prepare_ms=outcome.prepare_ms,
+            inference_ms=outcome.inference_ms,
+            superseded=outcome.superseded,
             load=load,
         )
     )
-
-
-def decoded(seen: wire.Frame | wire.Observation, contract: wire.Contract) -> Frame:
-    """What was seen at one moment, as arrays; BadRequest where an image is too large."""
-    for key, image in seen.images.items():
-        if key in contract.cameras and (too_large := oversize(contract, key, image.shape)):
-            raise BadRequest(too_large)
-    frame: Frame = {key: wire.decode_tensor(tensor) for key, tensor in seen.vectors.items()}
-    looked_through = {key: one for key, one in seen.images.items() if key in contract.cameras}
-    return {**frame, **wire.decode_images(looked_through)}
 
 
 def _array(tensor: wire.Tensor | None) -> NDArray[Any] | None:

@@ -1,41 +1,32 @@
-"""Keys and callbacks: the network's side of a server."""
+"""What a server declares on the network: keys, callbacks and its liveliness token."""
 
 import logging
-import queue
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from contextlib import ExitStack
+from typing import Protocol
 
-from lefleet.server.board import Board, Mail
+from lefleet.server.observers import EventCounts
+from lefleet.server.reaper import SessionReaper, UnknownClient
+from lefleet.server.request_queue import Incoming, RequestQueue
 from lefleet.server.sessions import Sessions
 from lefleet_client import wire
-from lefleet_client.transport import Declared, Question, Sample, Transport
+from lefleet_client.transport import Question, Sample, Transport
 
 _LOG = logging.getLogger(__name__)
 
-STRANGERS = 256
-"""So many observations without a session are remembered at most, to be answered."""
-
 
 class StatusSource(Protocol):
-    """Says how the server is, with its robots or without."""
+    """The server's status, with its clients or without."""
 
     def __call__(self, *, with_clients: bool) -> wire.ServerStatus: ...
 
 
-class Stranger(NamedTuple):
-    """Somebody who sends observations without a session."""
+class Endpoints:
+    """Declares what a server hears and answers, and takes it back.
 
-    place: str
-    header: wire.Header
-
-
-class Wiring:
-    """Declares what a server says and hears, and takes it back.
-
-    Callbacks run on the transport's threads and only deposit. Questions are answered at once; a
-    handshake copies a pipeline, which takes milliseconds.
+    Callbacks run on the transport's threads, several at the same time, and return at once: they
+    put things into queues, or answer from what is known. One lock guards taking back.
     """
 
     def __init__(
@@ -43,60 +34,57 @@ class Wiring:
         transport: Transport,
         keys: wire.ServerKeys,
         sessions: Sessions,
-        board: Board,
+        requests: RequestQueue,
+        reaper: SessionReaper,
         *,
         status: StatusSource,
-        seen: Callable[[str, bool], None],
     ) -> None:
         self._transport = transport
         self._keys = keys
         self._sessions = sessions
-        self._board = board
+        self._requests = requests
         self._status = status
-        self._seen = seen
-        self._dropped = Counter[str]()
-        self._declared: list[Declared] = []
-        self.strangers: queue.Queue[Stranger] = queue.Queue(STRANGERS)
+        self._reaper = reaper
+        self._lock = threading.Lock()
+        self._questions = ExitStack()
+        self._observations = ExitStack()
+        self.dropped = EventCounts()
+        """Messages that were dropped, by reason."""
 
     def declare(self) -> None:
-        """Be there for robots; the token comes last, when everything behind it works."""
-        every = self._keys.any_client
-        transport = self._transport
-        self._subscription = transport.subscribe(every.obs, self._deposit)
-        self._declared = [
-            self._subscription,
-            transport.watch(every.alive, self._presence),
-            transport.serve(every.reset, self._reset),
-            transport.serve(self._keys.session, self._session),
-            transport.serve(self._keys.status, self._answer_status),
-        ]
-        self._token = transport.announce(self._keys.alive)
+        """Serve robots; the token comes last, when everything behind it works.
+
+        Where one declaration fails, `close` takes back those before it.
+        """
+        every, transport = self._keys.any_client, self._transport
+        answered, heard = self._questions.callback, self._observations.callback
+        answered(transport.watch(every.alive, self._presence).close)
+        answered(transport.serve(every.reset, self._reset).close)
+        answered(transport.serve(self._keys.session, self._session).close)
+        answered(transport.serve(self._keys.status, self._answer_status).close)
+        heard(transport.subscribe(every.obs, self._receive).close)
+        heard(transport.announce(self._keys.alive).close)
 
     def withdraw(self) -> None:
         """Not be found by new robots, and hear no further observations."""
-        self._token.close()
-        self._subscription.close()
+        with self._lock:
+            self._observations.close()
 
-    def undeclare(self) -> None:
-        for one in self._declared:
-            one.close()
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Messages that nothing was done with, by reason."""
-        return dict(self._dropped)
+    def close(self) -> None:
+        self.withdraw()
+        with self._lock:
+            self._questions.close()
 
     def _drop(self, reason: str, key: str) -> None:
-        self._dropped[reason] += 1
-        if self._dropped[reason] == 1:
+        if self.dropped.add(reason) == 1:
             _LOG.warning(
-                "event=dropped reason=%s key=%r: said once, then counted", reason, key[:200]
+                "event=dropped reason=%s key=%r (further ones are only counted)", reason, key[:200]
             )
 
-    def _deposit(self, sample: Sample) -> None:
+    def _receive(self, sample: Sample) -> None:
         try:
             header = wire.Header.unpack(sample.attachment)
-            place = wire.parse_key(sample.key).client
+            segment = wire.parse_key(sample.key).client
         except wire.BadHeader as error:
             self._drop(error.reason, sample.key)
             return
@@ -106,27 +94,22 @@ class Wiring:
         if header.message_type is not wire.MessageType.OBSERVATION:
             self._drop("not_an_observation", sample.key)
             return
-        session = self._sessions.find(place)
-        if session is None or session.epoch != header.session_epoch:
+        session = self._sessions.find(segment)
+        if session is None or session.session_epoch != header.session_epoch:
             self._drop("no_session", sample.key)
-            self._remember(Stranger(place, header))
+            if not self._reaper.answer_later(UnknownClient(segment, header)):
+                self.dropped.add("unanswered")
             return
         if len(sample.payload) > wire.OBSERVATION.max_bytes:
             self._drop("too_large", sample.key)
             return
-        mail = Mail(header, sample.payload)
-        session.seen_s = mail.arrived_s
-        self._board.deposit(session, mail)
-
-    def _remember(self, stranger: Stranger) -> None:
-        try:
-            self.strangers.put_nowait(stranger)
-        except queue.Full:
-            self._dropped["strangers"] += 1
+        incoming = Incoming(header, sample.payload)
+        session.seen_s = incoming.arrived_s
+        self._requests.put(session, incoming)
 
     def _presence(self, key: str, is_alive: bool) -> None:
         try:
-            self._seen(wire.parse_key(key).client, is_alive)
+            self._reaper.seen(wire.parse_key(key).client, is_alive)
         except wire.BadKey:
             self._drop("key", key)
 
@@ -136,7 +119,7 @@ class Wiring:
         return wire.STATUS.encode(self._status(with_clients=request.with_clients))
 
     def _session(self, question: Question) -> bytes:
-        """The reply to a handshake or a goodbye; one that cannot be read is refused."""
+        """The reply to opening or closing a session; a request that cannot be read is refused."""
         try:
             reply = self._handshake(wire.SESSION_REQUEST.decode(question.payload))
         except wire.WireError as error:
@@ -147,8 +130,8 @@ class Wiring:
     def _handshake(self, request: wire.SessionRequest) -> wire.SessionReply:
         if isinstance(request, wire.SessionOpen):
             return self._sessions.open(request)
-        place = wire.slug(request.client_id, "client_id")
-        if self._sessions.close(place, request.session_id, "the robot closed it"):
+        segment = wire.slug(request.client_id, "client_id")
+        if self._sessions.close(segment, request.session_id, "the robot closed it"):
             return wire.SessionCloseAck(session_id=request.session_id)
         return wire.SessionClosed(reason="there is no such session")
 

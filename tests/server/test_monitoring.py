@@ -1,13 +1,19 @@
-"""Outcomes and state, as Prometheus reads them."""
+"""Load, metrics as Prometheus reads them, and health over HTTP."""
 
+import socket
 from dataclasses import dataclass, field
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lefleet.server.metrics import Metrics
+from lefleet.errors import BadInput
+from lefleet.server.monitoring import WINDOW_S, BusyMeter, HealthServer, Metrics
 from lefleet_client.wire import ServerStatus
-from tests.server.outcomes import ANSWERED, outcome, status
+from tests.client.transport.waiting import LONG_S
+from tests.server.samples import ANSWERED, outcome, status
 
 
 @dataclass
@@ -15,6 +21,7 @@ class Server:
     is_ready: bool = True
     dropped: dict = field(default_factory=lambda: {"length": 2, "no_session": 9})
     probes: dict = field(default_factory=lambda: {"jpeg": 7})
+    other_instances: int = 1
     state: dict = field(default_factory=lambda: {"sessions": 3, "load": 0.5, "draining": False})
 
     def status(self) -> ServerStatus:
@@ -71,6 +78,7 @@ def test_the_state_of_a_server_is_read_at_each_scrape():
     assert seen["lefleet_dropped_total", "length"] == 2
     assert seen["lefleet_dropped_total", "no_session"] == 9
     assert seen["lefleet_skipped_total", "audit"] == 4
+    assert seen[("lefleet_other_instances_total",)] == 1
     server.state |= {"draining": True, "sessions": 2}
     server.is_ready = False
     seen = samples(metrics)
@@ -85,7 +93,7 @@ def test_every_reason_and_codec_is_there_before_the_first_message():
     assert reasons == dict.fromkeys(
         (
             *("length", "version", "type", "not_an_observation", "key", "question"),
-            *("no_session", "too_large", "strangers"),
+            *("no_session", "too_large", "unanswered"),
         ),
         0,
     )
@@ -102,3 +110,97 @@ def test_two_servers_in_one_process_do_not_share_numbers():
     one, other = Metrics(), Metrics()
     one.finished(ANSWERED)
     assert samples(other)["lefleet_requests_total", "answered"] == 0
+
+
+def test_load_is_the_busy_share_of_the_last_seconds():
+    now = [0.0]
+    meter = BusyMeter(lambda: now[0])
+    assert meter.read() == 0.0
+    now[0] = 2.0
+    meter.add(1.0, 2.0)
+    assert meter.read() == 0.5
+    now[0] = 6.0
+    assert meter.read() == 1.0 / WINDOW_S
+    now[0] = 60.0
+    assert meter.read() == 0.0
+
+
+def test_load_never_leaves_its_range():
+    now = [10.0]
+    meter = BusyMeter(lambda: now[0])
+    meter.add(0.0, 10.0)
+    now[0] = 10.5
+    assert 0.0 <= meter.read() <= 1.0
+
+
+class State:
+    why = "warming up"
+
+
+@pytest.fixture
+def state() -> State:
+    return State()
+
+
+@pytest.fixture
+def health(state):
+    with HealthServer("127.0.0.1", 0, lambda: state.why, lambda: b"lefleet_load 0.5\n") as server:
+        yield server
+
+
+def get(health: HealthServer, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(health.address + path, timeout=LONG_S) as page:
+            return page.status, page.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_it_lives_while_it_warms_up(health):
+    assert get(health, "/healthz") == (200, "ok\n")
+
+
+def test_it_is_ready_when_nothing_speaks_against_it_and_says_what_does(health, state):
+    assert get(health, "/readyz") == (503, "warming up\n")
+    state.why = ""
+    assert get(health, "/readyz") == (200, "ready\n")
+    state.why = "draining"
+    assert get(health, "/readyz") == (503, "draining\n")
+
+
+def test_metrics_are_served_as_prometheus_wants_them(health):
+    with urlopen(health.address + "/metrics?x=1", timeout=LONG_S) as page:
+        assert page.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert page.read() == b"lefleet_load 0.5\n"
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/../etc/passwd", "/healthzz"])
+def test_there_is_nothing_else(health, path):
+    assert get(health, path)[0] == 404
+
+
+def test_only_reading_is_possible(health):
+    with pytest.raises(HTTPError) as caught:
+        urlopen(health.address + "/healthz", data=b"x", timeout=LONG_S)
+    with caught.value as error:
+        assert error.code == 501
+
+
+def test_a_visitor_who_says_nothing_holds_up_nobody(health):
+    place = urlsplit(health.address)
+    with socket.create_connection((place.hostname, place.port), LONG_S):
+        assert get(health, "/healthz")[0] == 200
+
+
+def test_after_closing_the_port_is_free():
+    health = HealthServer("127.0.0.1", 0, str, bytes)
+    port = urlsplit(health.address).port
+    health.close()
+    with HealthServer("127.0.0.1", port, str, bytes) as again:
+        assert get(again, "/readyz")[0] == 200
+
+
+def test_a_port_in_use_is_bad_input(health):
+    with pytest.raises(BadInput, match="http_port: "):
+        HealthServer("127.0.0.1", urlsplit(health.address).port, str, bytes)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from lefleet.policy import BadRequest, PolicyRequest
-from lefleet.policy.rules import Rules
+from lefleet.policy.request import RequestRules
 
 STATE = "observation.state"
 TOP = "observation.images.top"
-RULES = Rules(
+RULES = RequestRules(
     vector_sizes={STATE: 2},
     cameras=frozenset({TOP}),
     action_size=3,
@@ -74,6 +74,8 @@ def test_what_does_not_fit_is_named(bad, message):
 
 
 def test_a_policy_without_rtc_takes_no_prefix():
-    plain = Rules(vector_sizes={}, cameras=frozenset(), action_size=3, n_obs_steps=1, chunk_size=4)
+    plain = RequestRules(
+        vector_sizes={}, cameras=frozenset(), action_size=3, n_obs_steps=1, chunk_size=4
+    )
     with pytest.raises(BadRequest, match="prefix_model: this policy takes none"):
         plain.require(request({}, prefix_model=rows(2)))

@@ -1,0 +1,163 @@
+"""Closes sessions of robots that went away, and answers clients without a session."""
+
+import logging
+import queue
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from typing import NamedTuple
+
+from lefleet.server.sessions import Sessions
+from lefleet_client import wire
+from lefleet_client.transport import ACTION, NoAnswer, Transport, TransportError, is_gone
+
+_LOG = logging.getLogger(__name__)
+_LOOK_S = 0.25
+_ASK_S = 1.0
+_ANSWER_EVERY_S = 0.2
+_REMEMBERED = 1024
+_ROOM = 256
+"""So many observations without a session wait for an answer at most."""
+
+
+class UnknownClient(NamedTuple):
+    """A client that sends observations without a session."""
+
+    segment: str
+    """Its place in the key tree."""
+    header: wire.Header
+
+
+class SessionReaper:
+    """One thread, `reaper`: closes abandoned sessions, and answers clients that have none.
+
+    A robot whose token vanishes has a grace period, and its presence is asked for once more before
+    its session is closed: late news of an earlier session must not end the present one. The
+    presence of a robot that has just come is asked for too, because it may have vanished while its
+    session was being opened. One lock guards the list of those to ask for.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        keys: wire.ServerKeys,
+        sessions: Sessions,
+        *,
+        grace_s: float,
+        idle_timeout_s: float,
+    ) -> None:
+        self._transport = transport
+        self._keys = keys
+        self._sessions = sessions
+        self._unknown_clients: queue.Queue[UnknownClient | None] = queue.Queue(_ROOM)
+        self._grace_s = grace_s
+        self._idle_timeout_s = idle_timeout_s
+        self._lock = threading.Lock()
+        self._doubted_s: dict[str, float] = {}
+        self._answered_s: OrderedDict[str, float] = OrderedDict()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reaper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        with suppress(queue.Full):
+            self._unknown_clients.put_nowait(None)  # wakes the thread
+        if self._thread.is_alive():
+            self._thread.join(_ASK_S * 3)
+
+    def seen(self, segment: str, is_alive: bool) -> None:
+        """News of a robot's presence; for the transport's callback."""
+        if not is_alive:
+            self._doubt(segment)
+
+    def answer_later(self, client: UnknownClient) -> bool:
+        """Tell the client that it has no session; whether there is room to remember it."""
+        try:
+            self._unknown_clients.put_nowait(client)
+        except queue.Full:
+            return False
+        return True
+
+    def _doubt(self, segment: str) -> None:
+        if self._sessions.find(segment) is not None:
+            with self._lock:
+                self._doubted_s.setdefault(segment, time.monotonic())
+
+    def _run(self) -> None:
+        next_look_s = 0.0
+        while not self._is_stopping.is_set():
+            try:
+                self._answer_one()
+                if time.monotonic() >= next_look_s:
+                    next_look_s = time.monotonic() + _LOOK_S
+                    self._close_gone()
+                    self._close_idle()
+            except Exception:  # noqa: BLE001 - abandoned sessions must not pile up
+                _LOG.exception("event=reaper_failed")
+
+    def _answer_one(self) -> None:
+        try:
+            client = self._unknown_clients.get(timeout=_LOOK_S)
+            if client is not None:
+                self._answer(client)
+        except queue.Empty:
+            pass
+        except TransportError as error:
+            _LOG.debug("event=unknown_client_not_answered reason=%r", str(error))
+
+    def _close_gone(self) -> None:
+        now = time.monotonic()
+        for segment, session in self._sessions.snapshot().items():
+            if not session.is_checked:
+                session.is_checked = True
+                self._doubt(segment)
+        with self._lock:
+            doubted = dict(self._doubted_s)
+        for segment, since in doubted.items():
+            if now - since >= self._grace_s:
+                with self._lock:
+                    # News that comes from here on is not in the answer yet, and counts again.
+                    self._doubted_s.pop(segment, None)
+                self._close_unless_present(segment)
+
+    def _close_unless_present(self, segment: str) -> None:
+        session = self._sessions.find(segment)
+        if session is None:
+            return
+        try:
+            has_left = is_gone(self._transport, self._keys.client(segment).alive, _ASK_S)
+        except NoAnswer:
+            self._doubt(segment)
+            return
+        if has_left:
+            self._sessions.close(segment, session.id, "the robot went away")
+
+    def _close_idle(self) -> None:
+        now = time.monotonic()
+        for segment, session in self._sessions.snapshot().items():
+            if now - session.seen_s >= self._idle_timeout_s:
+                reason = f"no observation for {self._idle_timeout_s:g} s"
+                self._sessions.close(segment, session.id, reason)
+
+    def _answer(self, client: UnknownClient) -> None:
+        """Tell it that there is no session, at most every 200 ms."""
+        segment, header = client
+        now = time.monotonic()
+        if now - self._answered_s.get(segment, -_ANSWER_EVERY_S) < _ANSWER_EVERY_S:
+            return
+        self._answered_s[segment] = now
+        self._answered_s.move_to_end(segment)
+        while len(self._answered_s) > _REMEMBERED:
+            self._answered_s.popitem(last=False)
+        is_replaced = self._sessions.find(segment) is not None
+        reason = wire.REPLACED if is_replaced else "there is no session; open one"
+        publisher = self._transport.publisher(self._keys.client(segment).action, ACTION)
+        try:
+            body = wire.EVENT.encode(wire.SessionClosed(reason=reason))
+            publisher.put(body, header._replace(message_type=wire.MessageType.EVENT).pack())
+        finally:
+            publisher.close()

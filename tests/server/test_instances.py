@@ -1,0 +1,147 @@
+"""Servers of one name: the second refuses to start, and of two that meet the later one drains."""
+
+import threading
+
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.server import instances
+from lefleet.server.service import PolicyService
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+from tests.client.transport.networks import FREE_PORT, Router
+from tests.server.serving import Bench, keys_of, manifest_of, observation, serving
+
+NAMED = {"server_name": "twin", "zenoh__extra": "{transport/link/tx/lease: 100}"}
+
+
+def second(bench: Bench, **settings) -> PolicyService:
+    """Another server under the name of the bench's own."""
+    manifest = manifest_of(bench.folder, service_name="test", **NAMED, **settings)
+    return PolicyService(bench.policy, manifest, bench.node())
+
+
+def server_threads() -> list[str]:
+    names = ("prepare-", "inference", "reaper", "instances")
+    return [one.name for one in threading.enumerate() if one.name.startswith(names)]
+
+
+def test_ids_of_later_starts_sort_later():
+    ids = [instances.new_instance_id() for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert [one[:12] for one in ids] == sorted(one[:12] for one in ids)
+
+
+def test_a_second_server_of_one_name_refuses_to_start_and_names_the_first(checkpoint, policy):
+    with Bench(checkpoint, policy, NAMED) as bench, bench.robot("arm") as robot:
+        first = bench.service.status().instance_id
+        with pytest.raises(
+            BadInput, match=rf"server_name: .* twin \(instance {first}\)"
+        ) as refused:
+            second(bench).start()
+        assert "--server_name" in str(refused.value)
+        robot.infer(observation(policy, 0))
+        assert bench.service.is_ready
+
+
+def test_the_name_of_a_server_that_just_died_is_waited_for(checkpoint, policy, monkeypatch):
+    """Its token disappears while the next one waits: that one starts."""
+    patient = {**NAMED, "zenoh__extra": "{transport/link/tx/lease: 20000}"}
+    with Bench(checkpoint, policy, patient) as bench:
+        manifest = manifest_of(checkpoint, service_name="test", **patient)
+        later = PolicyService(policy, manifest, bench.node())
+        watching = threading.Event()
+        watch = later._transport.watch
+
+        def watched(*values):
+            declared = watch(*values)
+            watching.set()
+            return declared
+
+        monkeypatch.setattr(later._transport, "watch", watched)
+        starting = threading.Thread(target=later.start)
+        starting.start()
+        assert watching.wait(20)
+        bench.node_of_server().close()
+        starting.join(20)
+        assert later.is_ready
+        later.close()
+
+
+def test_another_name_is_another_server(checkpoint, policy):
+    with Bench(checkpoint, policy, NAMED) as bench:
+        manifest = manifest_of(checkpoint, service_name="test", server_name="other")
+        with PolicyService(policy, manifest, bench.node()) as other:
+            assert other.is_ready
+
+
+def test_a_server_that_is_closed_leaves_no_token_and_its_name_is_free(checkpoint, policy):
+    with Bench(checkpoint, policy, NAMED) as bench:
+        node = bench.node()
+        alive = keys_of(bench.service.status()).alive
+        assert node.present(alive, 5.0) == {alive}
+        bench.service.close()
+        assert node.present(alive, 5.0) == frozenset()
+        with second(bench):
+            assert node.present(alive, 5.0) == {alive}
+
+
+@pytest.mark.parametrize("failing", ["watch", "serve", "subscribe", "announce"])
+def test_a_start_that_fails_midway_leaves_nothing_behind(checkpoint, policy, failing, monkeypatch):
+    before = server_threads()
+    with Bench(checkpoint, policy) as bench:
+        running, declared = server_threads(), _declared(bench)
+        assert running != before
+        manifest = manifest_of(checkpoint, service_name="test", server_name="failing")
+        node = bench.node()
+        service = PolicyService(policy, manifest, node)
+        monkeypatch.setattr(node, failing, _refuse)
+        with pytest.raises(RuntimeError, match="no more declarations"):
+            service.start()
+        monkeypatch.undo()
+        assert sorted(server_threads()) == sorted(running)
+        assert _declared(bench) == declared
+    assert server_threads() == before
+
+
+def _declared(bench: Bench) -> tuple[int, ...]:
+    network = bench.network
+    lists = (network.subscriptions, network.services, network.watches, network.tokens.elements())
+    return tuple(len(list(one)) for one in lists)
+
+
+def _refuse(*_):
+    raise RuntimeError("no more declarations")
+
+
+def test_of_two_that_meet_when_a_partition_heals_the_later_one_drains(
+    checkpoint, policy, monkeypatch
+):
+    """Two peers that do not know of each other, until a router connects both."""
+    monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.05)
+    drained = threading.Event()
+    ports = [Router(FREE_PORT) for _ in range(2)]
+    nodes = [ZenohTransport.open(ZenohSettings(connect=(one.endpoint,))) for one in ports]
+    try:
+        with (
+            serving(checkpoint, policy, nodes[0], server_name="twin") as earlier,
+            serving(
+                checkpoint, policy, nodes[1], server_name="twin", on_drained=drained.set
+            ) as later,
+        ):
+            assert earlier.is_ready
+            assert later.is_ready
+            both = ZenohSettings(
+                mode="router",
+                listen=("tcp/127.0.0.1:0",),
+                connect=tuple(one.endpoint for one in ports),
+            )
+            with ZenohTransport.open(both):
+                assert drained.wait(20)
+            assert (later.is_draining, later.other_instances) == (True, 1)
+            assert earlier.is_ready
+            earlier.require_own_name()
+            with pytest.raises(BadInput, match=earlier.status().instance_id):
+                later.require_own_name()
+    finally:
+        for one in (*nodes, *ports):
+            one.close()
