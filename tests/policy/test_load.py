@@ -10,7 +10,7 @@ from lerobot.configs import PreTrainedConfig
 from safetensors.torch import load_file, save_file
 
 from lefleet.errors import BadInput
-from lefleet.policy import RtcSettings, load_policy
+from lefleet.policy import RtcSettings, load, load_policy
 from lefleet.policy.warmup import measure
 from lefleet.stages.digest import checkpoint_digest
 from tests.policy import tiny
@@ -230,3 +230,29 @@ def test_full_precision_is_what_the_checkpoint_has(checkpoint_of, policy_of):
     served = load_policy(model(checkpoint_of("act_environment"), dtype="float32"))
     request = request_for(served)
     assert same(ask(served, request), ask(policy_of("act_environment"), request))
+
+
+def test_weights_that_were_changed_in_place_are_another_checkpoint(checkpoint_of, tmp_path):
+    folder = edited(tmp_path, checkpoint_of("act_environment"))
+    before = load_policy(model(folder))
+    file = folder / "model.safetensors"
+    save_file({key: value * 2 for key, value in load_file(file).items()}, file)
+    after = load_policy(model(folder))
+    assert before.digest != after.digest
+    assert before.capabilities.revision != after.capabilities.revision
+
+
+def test_files_that_change_while_they_are_loaded_are_refused(checkpoint_of, tmp_path, monkeypatch):
+    """What is served must be what the digest was taken of."""
+    folder = edited(tmp_path, checkpoint_of("act_environment"))
+
+    def load_then_change(files, config):
+        loaded = load_weights(files, config)
+        weights = files.base / "model.safetensors"
+        save_file({key: value * 2 for key, value in load_file(weights).items()}, weights)
+        return loaded
+
+    load_weights = load.load_weights
+    monkeypatch.setattr(load, "load_weights", load_then_change)
+    with pytest.raises(BadInput, match="changed while they were loaded"):
+        load_policy(model(folder))

@@ -1,6 +1,6 @@
 """Two servers of one service: both are found, each request is answered once, one may go."""
 
-import shutil
+import json
 import threading
 
 import numpy as np
@@ -36,9 +36,9 @@ def replicas(router, checkpoint, policy):
         one.close()
 
 
-def robots(router, count: int) -> list[RemotePolicy]:
+def robots(router, count: int, timeout_s: float = 10) -> list[RemotePolicy]:
     return [
-        RemotePolicy(router.endpoint, "test", client_id=f"robot {number}", timeout_s=10)
+        RemotePolicy(router.endpoint, "test", client_id=f"robot {number}", timeout_s=timeout_s)
         for number in range(count)
     ]
 
@@ -110,25 +110,25 @@ def test_a_request_under_way_is_answered_before_the_server_goes(router, checkpoi
     replica.close()
 
 
-def test_a_replica_whose_columns_have_other_names_is_none(router, checkpoint, policy, tmp_path):
-    """Its weights are the same, so its digest is too; what it does with them is not."""
-    shutil.copytree(checkpoint, tmp_path, dirs_exist_ok=True)
-    tiny.write_contract(tmp_path, _config(checkpoint), action_names=tiny.JOINTS[::-1])
-    turned = loaded(tmp_path)
-    assert turned.digest == policy.digest
-    right = Replica(router, checkpoint, policy, "right", model_name="twin")
-    (robot,) = robots(router, 1)
-    robot.infer(observation(policy, 0))
-    wrong = Replica(router, tmp_path, turned, "wrong", model_name="twin")
+def test_a_replica_whose_columns_have_other_names_is_none(router, tmp_path):
+    """Its files are the same, so its digest is too; what it does with them is not."""
+    tiny.act_environment(tmp_path, contract=False)
+    policies = [_with_actions(tmp_path, names) for names in (tiny.JOINTS, tiny.JOINTS[::-1])]
+    assert policies[0].digest == policies[1].digest
+    right = Replica(router, tmp_path, policies[0], "right")
+    (robot,) = robots(router, 1, timeout_s=5)
+    robot.infer(observation(policies[0], 0))
+    wrong = Replica(router, tmp_path, policies[1], "wrong")
     right.service.drain()
     with pytest.raises(Refused, match="action_names"):
-        robot.infer(observation(policy, 0))
+        robot.infer(observation(policies[0], 0))
     robot.close()
     for replica in (right, wrong):
         replica.close()
 
 
-def _config(folder):
-    from lerobot.configs import PreTrainedConfig
-
-    return PreTrainedConfig.from_pretrained(folder)
+def _with_actions(folder, names):
+    """A policy whose columns are named by the manifest alone."""
+    vectors = {tiny.STATE: tiny.JOINTS, tiny.ENVIRONMENT: tiny.OBJECT}
+    said = {"action_names": names, "vectors": vectors, "fps": 30}
+    return loaded(folder, contract=json.dumps(said))

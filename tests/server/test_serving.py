@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RequestRejected, RobotFeatures
+from lefleet_client.remote import RequestRejected, RobotFeatures
 from lefleet_client.transport import OBSERVATION
 from tests.policy import tiny
 from tests.server.serving import Bench, Gated, Outcomes, eventually, loaded, observation
@@ -261,19 +261,31 @@ def test_an_image_that_would_hold_up_everybody_is_refused(tmp_path):
         (lambda seen: seen.pop("observation.environment_state"), "observation.environment_state"),
         (lambda seen: seen.update({"observation.state": np.zeros(99, "f4")}), "observation.state"),
         (lambda seen: seen["observation.state"].fill(np.nan), "observation.state"),
-        (lambda seen: seen.update({"observation.other": np.zeros(2, "f4")}), "observation.other"),
     ],
-    ids=["missing", "size", "nan", "unknown"],
+    ids=["missing", "size", "nan"],
 )
 def test_a_request_that_does_not_fit_is_refused_by_name(checkpoint, policy, spoil, words):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
         seen = observation(policy, 0)
         spoil(seen)
-        with pytest.raises((BadObservation, RequestRejected), match=words):
+        with pytest.raises(RequestRejected, match=words):
             robot.infer(seen)
         assert robot.infer(observation(policy, 1)).robot.shape[1] == len(
             policy.contract.action_names
         )
+
+
+def test_a_vector_that_is_not_known_is_refused_by_name(checkpoint, policy):
+    """Our client does not send one; another program may."""
+    seen = observation(policy, 1) | {"observation.other": np.zeros(2, np.float32)}
+    body = wire.Observation(vectors={key: wire.encode_tensor(one) for key, one in seen.items()})
+    with Bench(checkpoint, policy) as bench:
+        sender = Sender(bench, policy, "arm")
+        heard = bench.listen("arm")
+        sender.send(1, body=wire.OBSERVATION.encode(body))
+        eventually(lambda: heard)
+        event = wire.EVENT.decode(heard[0].payload)
+    assert "observation.other: the policy does not know it" in event.reason
 
 
 def test_a_policy_that_fails_is_an_answer_and_not_the_end(checkpoint, policy):

@@ -37,10 +37,10 @@ def show_contract(command: ContractCommand) -> int:
     origins = _origins(found, sources_of(files.folder, config, None, rename_map))
     manifest = _manifest(model, found, origins)
     if command.json:
-        facts = {"digest": files.digest, "contract": found.contract}
+        facts = {"digest": files.digest(), "contract": found.contract}
         print_json({**facts, "sources": origins, "manifest": manifest})
     else:
-        _show(files.digest, found, origins, manifest)
+        _show(files.digest(), found, origins, manifest)
     return 0
 
 

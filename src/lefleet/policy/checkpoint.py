@@ -32,33 +32,31 @@ class CheckpointFiles:
 
     folder: Path
     base: Path
-    adapter: Path | None
-    digest: str
+    adapter: Path | None = None
+
+    def digest(self) -> str:
+        """Of what the files hold now; only those that have changed are read again."""
+        folders = dict.fromkeys((self.folder, self.base, self.adapter or self.folder))
+        digests = [checkpoint_digest(folder) for folder in folders]
+        joined = hashlib.sha256("\0".join(digests).encode()).hexdigest()
+        return digests[0] if len(digests) == 1 else joined
 
 
 def find_files(model: ModelSettings) -> CheckpointFiles:
     """Resolve folders and hub ids; an adapter in the checkpoint's own folder names its base."""
-    found = find_checkpoint(model.repo_or_path, _FIELD, model.revision)
-    folder = Path(found.path)
+    folder = Path(find_checkpoint(model.repo_or_path, _FIELD, model.revision).path)
     if model.peft:
         adapter = Path(model.peft).resolve()
         if not (adapter / _ADAPTER_CONFIG).is_file():
             raise BadInput(f"model.peft: {adapter} holds no {_ADAPTER_CONFIG}.")
-        return CheckpointFiles(
-            folder, folder, adapter, _joined(found.digest, checkpoint_digest(adapter))
-        )
+        return CheckpointFiles(folder, folder, adapter)
     if not (folder / _ADAPTER_CONFIG).is_file():
-        return CheckpointFiles(folder, folder, None, found.digest)
+        return CheckpointFiles(folder, folder)
     settings = msgspec.json.decode((folder / _ADAPTER_CONFIG).read_bytes())
     name = settings.get("base_model_name_or_path") or ""
-    base = find_checkpoint(
-        name, f"{_FIELD}: base of the adapter", settings.get("revision") or "main"
-    )
-    return CheckpointFiles(folder, Path(base.path), folder, _joined(found.digest, base.digest))
-
-
-def _joined(*digests: str) -> str:
-    return hashlib.sha256("\0".join(digests).encode()).hexdigest()
+    revision = settings.get("revision") or "main"
+    base = find_checkpoint(name, f"{_FIELD}: base of the adapter", revision)
+    return CheckpointFiles(folder, Path(base.path), folder)
 
 
 def read_config(files: CheckpointFiles, model: ModelSettings) -> Any:

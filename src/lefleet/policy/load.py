@@ -39,6 +39,7 @@ def load_policy(
     """Load, check and warm up a policy; BadInput with the reason where it cannot be served."""
     discover(model.discover_packages)
     files = find_files(model)
+    digest = files.digest()
     config = read_config(files, model)
     family = _servable(config, serving_mode)
     features = features_of(config)
@@ -55,6 +56,11 @@ def load_policy(
     if model.compile:
         compile_chunks(policy)
     before, after = load_processors(files, config)
+    if files.digest() != digest:
+        raise BadInput(
+            f"model.repo_or_path: files in {files.folder} changed while they were loaded.",
+            "Start again when they are complete.",
+        )
     _name_actions(before, found.contract.action_names)
 
     processors = Processors(before, after, family.feed, model.device)
@@ -68,8 +74,8 @@ def load_policy(
     chunk_size = len(first_chunk(runner, processors, rules, found.contract).robot)
     capabilities = Capabilities(
         model=model.repo_or_path,
-        revision=_revision(model, files.digest),
-        digest=files.digest,
+        revision=_revision(model, digest),
+        digest=digest,
         contract=found.contract,
         chunk_size=chunk_size,
         n_action_steps=min(getattr(config, "n_action_steps", chunk_size), chunk_size),
