@@ -14,7 +14,7 @@ from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
 FOLDER = Path(policy.__file__).parent
-MODULES = ("policy", "connection", "exchange", "endpoints", "machine")
+MODULES = ("policy", "connection", "exchange", "endpoints")
 INTERRUPTED = {str(FOLDER / f"{name}.py") for name in MODULES}
 
 

@@ -16,6 +16,7 @@ from lefleet_client.remote import (
     ServerDraining,
     TimedOut,
     WrongModel,
+    machine,
     selection,
 )
 from lefleet_client.remote.connection import Connection
@@ -31,7 +32,7 @@ from tests.client.remote.scripted import (
     keep_asking,
     observation,
 )
-from tests.client.transport.waiting import LONG_S, Log, eventually
+from tests.client.transport.waiting import LONG_S, Log, bounded, eventually
 
 
 def test_the_least_loaded_replica_is_taken(any_world):
@@ -433,7 +434,7 @@ def test_messages_of_another_schema_version_are_dropped_and_counted(world, monke
     assert caplog.text.count("a message of schema version 0 is dropped, the session is of 1") == 1
 
 
-@pytest.mark.parametrize("failing", ["publisher", "subscribe", "watch", "announce"])
+@pytest.mark.parametrize("failing", ["publisher", "subscribe", "announce"])
 def test_a_declaration_that_fails_leaves_nothing_declared(world, failing):
     """And the next call starts over."""
 
@@ -448,7 +449,8 @@ def test_a_declaration_that_fails_leaves_nothing_declared(world, failing):
     setattr(node, failing, fail)
     with pytest.raises(RemoteError, match="no more declarations"):
         policy.infer(observation())
-    assert all(one._is_closed for one in node._declared)
+    still_open = [one for one in node._declared if not one._is_closed]
+    assert len(still_open) == 1, "only the watch of servers"
     assert not other.client_alive("arm")
     setattr(node, failing, works)
     assert policy.infer(observation()).server == "b"
@@ -469,6 +471,23 @@ def test_robots_that_wait_for_a_server_ask_ever_less_often_and_for_no_clients(wo
         policy.infer(observation())
     assert 2 <= len(asked) <= 6
     assert all(not wire.STATUS_REQUEST.decode(body).with_clients for body in asked)
+
+
+def test_a_server_that_comes_back_ends_a_long_backoff(any_world, monkeypatch):
+    monkeypatch.setattr(machine, "FIRST_BACKOFF_S", 3 * LONG_S)
+    monkeypatch.setattr(machine, "LONGEST_BACKOFF_S", 3 * LONG_S)
+    server = any_world.server("a", act=lambda request: server.close())
+    policy = any_world.robot(timeout_s=2 * LONG_S)
+
+    def come_back():
+        eventually(lambda: policy._connection.state.phase is Phase.BACKOFF)
+        monkeypatch.setattr(machine, "FIRST_BACKOFF_S", 0.1)
+        any_world.server("b")
+
+    thread = threading.Thread(target=come_back)
+    thread.start()
+    assert bounded(lambda: policy.infer(observation()).server) == "b"
+    thread.join()
 
 
 def test_a_listener_hears_what_becomes_of_the_session(world):

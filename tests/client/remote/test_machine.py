@@ -242,6 +242,14 @@ def test_backoff_doubles_up_to_a_limit_and_differs_between_robots():
     assert len({backoff_s(f"arm {number}", 3) for number in range(50)}) == 50
 
 
+def test_a_server_that_appears_ends_the_backoff_soon():
+    waiting = replace(STATES["BACKOFF"], retry_at_s=NOW_S + 60)
+    soon = after(waiting, Signal.SERVER_APPEARED)
+    assert NOW_S < soon.retry_at_s <= NOW_S + machine.FIRST_BACKOFF_S
+    later = after(soon, Signal.SERVER_APPEARED, now_s=NOW_S + 10)
+    assert later.retry_at_s == soon.retry_at_s
+
+
 def test_searches_without_success_are_ever_further_apart():
     state, waits = SEARCHING, []
     for _ in range(6):

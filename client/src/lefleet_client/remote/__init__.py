@@ -6,7 +6,7 @@
     selection    which of them fit, and whether one acknowledged what was asked for
     states       state, events and actions of the connection
     machine      the connection's transitions, as a pure function
-    endpoints    what is declared for one session, and what callbacks leave there
+    endpoints    what is declared and asked for one session, and what callbacks leave
     connection   performs the actions, and feeds the events
     exchange     one call: choose the image codec, send, wait, send again
     chunk        what comes back

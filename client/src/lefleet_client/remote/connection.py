@@ -26,20 +26,12 @@ from lefleet_client.remote.states import (
     ForeignDigest,
     InstancesSeen,
     LeaveServer,
-    NoSession,
     OpenSession,
     Phase,
     ServersFound,
     Signal,
 )
-from lefleet_client.transport import (
-    AnswerFailed,
-    NoAnswer,
-    Transport,
-    TransportError,
-    ask_one,
-    is_gone,
-)
+from lefleet_client.transport import Declared, Transport
 
 _LOG = logging.getLogger(__name__)
 _CHECK_S = 0.5
@@ -87,6 +79,7 @@ class Connection:
         self._headers = wire.HeaderReader()
         self._dropped: Counter[str] = Counter()
         self._endpoints: SessionEndpoints | None = None
+        self._watch: Declared | None = None
         self._is_ending = False
         self._state, actions = begin(spec, random.randrange(2**32))
         self._actions: deque[ConnectionAction] = deque(actions)
@@ -181,7 +174,7 @@ class Connection:
             schema_version=ack.schema_version,
         )
         if self._endpoints is not None:
-            self._endpoints.put(body, header)
+            self._endpoints.send(body, header)
 
     def receive(self, until_s: float) -> Arrived | wire.RequestFailed | wire.Probed | None:
         """What the server answered. None: nothing in time, or there is news of the server."""
@@ -190,8 +183,10 @@ class Connection:
         if item is None:
             self._feed(Signal.TICK)
         elif isinstance(item, PresenceSeen):
-            if item.session_epoch == self._state.session_epoch:
+            if self._endpoints is not None and item.key == self._endpoints.token:
                 self._feed(Signal.PRESENCE_BACK if item.is_alive else Signal.PRESENCE_LOST)
+            elif item.is_alive:
+                self._feed(Signal.SERVER_APPEARED)
         elif self._state.phase is Phase.OPEN and self._is_of_session(item.header):
             return self._read(item)
         return None
@@ -211,22 +206,11 @@ class Connection:
         self.poll()
         if not self._state.is_usable or self._endpoints is None:
             return True
-        ack = self.session.ack
-        body = wire.RESET.encode(
-            wire.Reset(
-                session_id=ack.session_id, session_epoch=ack.session_epoch, episode_id=episode_id
-            )
-        )
-        key = self._endpoints.client_keys.reset
-        try:
-            reply = wire.RESET_REPLY.decode(ask_one(self._transport, key, body, timeout_s))
-        except (TransportError, wire.BadBody) as error:
-            _LOG.debug("reset: %s", error)
-            return False
+        reply = self._endpoints.reset(self.session.ack.session_id, episode_id, timeout_s)
         if isinstance(reply, wire.SessionClosed):
             self._feed(reply)
             return True
-        return reply.episode_id == episode_id
+        return reply is not None and reply.episode_id == episode_id
 
     def close(self) -> None:
         """End the session, and tell the server if it is there; closing twice is fine."""
@@ -235,6 +219,12 @@ class Connection:
         self._feed(Signal.CLOSE_ASKED)
         while self._actions:
             self._perform(self._actions.popleft(), _CHECK_S)
+        if self._watch is not None:
+            self._watch.close()
+
+    def _seen(self, key: str, is_alive: bool) -> None:
+        """Runs on a thread of the transport."""
+        self._inbox.put(PresenceSeen(key, is_alive))
 
     def _feed(self, event: ConnectionEvent) -> None:
         self._state, actions = advance(self._state, event, time.monotonic())
@@ -247,71 +237,36 @@ class Connection:
         if isinstance(action, Discover):
             return self._discover(action, min(left_s, self._ask_timeout_s / 2))
         if isinstance(action, OpenSession):
-            return self._open(
-                action, left_s if action.is_last else min(left_s, self._ask_timeout_s)
+            self._endpoints = SessionEndpoints(
+                self._transport, action.status, action.request, self._inbox, self._headers
             )
+            most_s = left_s if action.is_last else self._ask_timeout_s
+            return self._endpoints.open(min(left_s, most_s))
         if self._endpoints is None:
             return None
-        server_keys = self._endpoints.server_keys
         if action is Check.PRESENCE:
-            return self._check_presence(server_keys.alive, min(_CHECK_S, left_s))
+            is_missing = self._endpoints.is_server_missing(min(_CHECK_S, left_s))
+            return Signal.SERVER_MISSING if is_missing else None
         if action is Check.INSTANCE:
-            statuses, _ = ask_statuses(self._transport, server_keys.status, min(_CHECK_S, left_s))
-            return InstancesSeen(frozenset(one.instance_id for one in statuses))
+            return InstancesSeen(self._endpoints.instance_ids(min(_CHECK_S, left_s)))
         if isinstance(action, LeaveServer):
-            if action.session_id:
-                self._close_session(server_keys.session, action.session_id)
-            self._endpoints.close()
+            self._endpoints.close(action.session_id)
             self._endpoints = None
         return None
 
     def _discover(self, action: Discover, timeout_s: float) -> ServersFound:
         keys = wire.matching_servers("", "", action.service)
+        if self._watch is None:
+            # From here on servers that come and go are heard of, so searches can be rare.
+            self._watch = self._transport.watch(keys.alive, self._seen)
         statuses, is_complete = ask_statuses(self._transport, keys.status, timeout_s)
         servers = tuple(named(statuses, service=action.service))
         if servers or not action.with_others:
             return ServersFound(servers, is_complete=is_complete)
         everything = wire.matching_servers("", "", "")
         others, are_all = ask_statuses(self._transport, everything.status, timeout_s)
-        if named(others, service=action.service):
-            return ServersFound(tuple(named(others, service=action.service)))
-        return ServersFound((), others, is_complete and are_all)
-
-    def _open(
-        self, action: OpenSession, timeout_s: float
-    ) -> wire.SessionAck | wire.SessionRejected | NoSession:
-        try:
-            body = wire.SESSION_REQUEST.encode(action.request)
-            wire.SESSION_REQUEST.decode(body)
-        except wire.BadBody as error:
-            raise RemoteError(f"no session can be asked for: {error}") from None
-        self._endpoints = SessionEndpoints(
-            self._transport, action.status, action.request, self._inbox, self._headers
-        )
-        key = self._endpoints.server_keys.session
-        try:
-            reply = wire.SESSION_REPLY.decode(ask_one(self._transport, key, body, timeout_s))
-        except (AnswerFailed, NoAnswer, wire.BadBody) as error:
-            return NoSession(str(error))
-        if isinstance(reply, wire.SessionAck | wire.SessionRejected):
-            return reply
-        return NoSession(f"it answered {type(reply).__name__}")
-
-    def _close_session(self, key: str, session_id: str) -> None:
-        client_id = self._state.spec.client_id
-        body = wire.SESSION_REQUEST.encode(
-            wire.SessionClose(client_id=client_id, session_id=session_id)
-        )
-        try:
-            ask_one(self._transport, key, body, _CHECK_S)
-        except TransportError as error:
-            _LOG.debug("closing the session: %s", error)
-
-    def _check_presence(self, key: str, timeout_s: float) -> Signal | None:
-        try:
-            return Signal.SERVER_MISSING if is_gone(self._transport, key, timeout_s) else None
-        except NoAnswer:
-            return None
+        servers = tuple(named(others, service=action.service))
+        return ServersFound(servers, () if servers else others, is_complete and are_all)
 
     def _is_of_session(self, header: wire.Header) -> bool:
         """Whether epoch and schema version are the session's; others are dropped and counted."""

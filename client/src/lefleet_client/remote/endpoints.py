@@ -1,13 +1,28 @@
-"""What a robot declares for one session, and what the transport's threads leave there for it."""
+"""What a robot declares and asks for one session, and what the transport's threads leave for it."""
 
+import logging
 import queue
 import time
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from lefleet_client.transport import OBSERVATION, Sample, Transport
-from lefleet_client.wire import Header, HeaderReader, ServerStatus, ServiceKeys, SessionOpen
+from lefleet_client import wire
+from lefleet_client.remote.discovery import ask_statuses
+from lefleet_client.remote.errors import RemoteError
+from lefleet_client.remote.states import NoSession
+from lefleet_client.transport import (
+    OBSERVATION,
+    AnswerFailed,
+    NoAnswer,
+    Sample,
+    Transport,
+    TransportError,
+    ask_one,
+    is_gone,
+)
 
+_LOG = logging.getLogger(__name__)
+_CLOSE_S = 0.5
 _LONGEST = 64
 """More than a server sends between two calls; the oldest messages are dropped."""
 
@@ -15,15 +30,15 @@ _LONGEST = 64
 class Received(NamedTuple):
     """A message of the server, and when it came on the robot's own clock."""
 
-    header: Header
+    header: wire.Header
     payload: bytes
     at_ns: int
 
 
 class PresenceSeen(NamedTuple):
-    """Whether the server's token is there."""
+    """Whether the token under this key is there."""
 
-    session_epoch: int
+    key: str
     is_alive: bool
 
 
@@ -58,45 +73,96 @@ class Inbox:
 
 
 class SessionEndpoints:
-    """The declarations of one session, or of the attempt to open one: all of them, or none.
+    """What a robot declares and asks for one session, or for the attempt to open one.
 
-    The server may send as soon as it knows of the session, so everything is declared before.
-    Callbacks only fill the inbox.
+    The server may send as soon as it knows of the session, so everything is declared before: all of
+    it, or nothing. Callbacks only fill the inbox.
     """
 
     def __init__(
         self,
         transport: Transport,
-        status: ServerStatus,
-        request: SessionOpen,
+        status: wire.ServerStatus,
+        request: wire.SessionOpen,
         inbox: Inbox,
-        headers: HeaderReader,
+        headers: wire.HeaderReader,
     ) -> None:
         served = status.capabilities
-        service_keys = ServiceKeys(served.model, served.revision, status.service)
-        self.server_keys = service_keys.server(status.server)
-        self.client_keys = self.server_keys.client(request.client_id)
-        epoch = request.session_epoch
+        service_keys = wire.ServiceKeys(served.model, served.revision, status.service)
+        self._transport = transport
+        self._request = request
+        self._server_keys = service_keys.server(status.server)
+        self._client_keys = self._server_keys.client(request.client_id)
 
         def deposit(sample: Sample) -> None:
             header = headers.read(sample.attachment)
-            if header is not None and header.session_epoch == epoch:
+            if header is not None and header.session_epoch == request.session_epoch:
                 inbox.put(Received(header, sample.payload, time.monotonic_ns()))
 
-        def seen(_: str, is_alive: bool) -> None:
-            inbox.put(PresenceSeen(epoch, is_alive))
-
         with ExitStack() as stack:
-            self._publisher = transport.publisher(self.client_keys.obs, OBSERVATION)
+            self._publisher = transport.publisher(self._client_keys.obs, OBSERVATION)
             stack.callback(self._publisher.close)
-            stack.callback(transport.subscribe(self.client_keys.action, deposit).close)
-            stack.callback(transport.watch(self.server_keys.alive, seen).close)
-            stack.callback(transport.announce(self.client_keys.alive).close)
+            stack.callback(transport.subscribe(self._client_keys.action, deposit).close)
+            stack.callback(transport.announce(self._client_keys.alive).close)
             self._declared = stack.pop_all()
 
-    def put(self, body: bytes, header: Header) -> None:
+    @property
+    def token(self) -> str:
+        """The key under which the server is seen."""
+        return self._server_keys.alive
+
+    def open(self, timeout_s: float) -> wire.SessionAck | wire.SessionRejected | NoSession:
+        try:
+            body = wire.SESSION_REQUEST.encode(self._request)
+            wire.SESSION_REQUEST.decode(body)
+        except wire.BadBody as error:
+            raise RemoteError(f"no session can be asked for: {error}") from None
+        try:
+            answer = ask_one(self._transport, self._server_keys.session, body, timeout_s)
+            reply = wire.SESSION_REPLY.decode(answer)
+        except (AnswerFailed, NoAnswer, wire.BadBody) as error:
+            return NoSession(str(error))
+        if isinstance(reply, wire.SessionAck | wire.SessionRejected):
+            return reply
+        return NoSession(f"it answered {type(reply).__name__}")
+
+    def send(self, body: bytes, header: wire.Header) -> None:
         self._publisher.put(body, header.pack())
 
-    def close(self) -> None:
-        """Undeclare everything; closing twice is fine."""
+    def reset(self, session_id: str, episode_id: int, timeout_s: float) -> wire.ResetReply | None:
+        """What the server answers to a new episode; None when the answer is lost."""
+        reset = wire.Reset(
+            session_id=session_id,
+            session_epoch=self._request.session_epoch,
+            episode_id=episode_id,
+        )
+        body = wire.RESET.encode(reset)
+        try:
+            answer = ask_one(self._transport, self._client_keys.reset, body, timeout_s)
+            return wire.RESET_REPLY.decode(answer)
+        except (TransportError, wire.BadBody) as error:
+            _LOG.debug("reset: %s", error)
+            return None
+
+    def is_server_missing(self, timeout_s: float) -> bool:
+        """Whether the server's token is gone; False when that cannot be found out."""
+        try:
+            return is_gone(self._transport, self.token, timeout_s)
+        except NoAnswer:
+            return False
+
+    def instance_ids(self, timeout_s: float) -> frozenset[str]:
+        """Which instances answer under the server's name."""
+        statuses, _ = ask_statuses(self._transport, self._server_keys.status, timeout_s)
+        return frozenset(one.instance_id for one in statuses)
+
+    def close(self, session_id: str) -> None:
+        """Undeclare everything; with a session's id, close that on the server before."""
+        if session_id:
+            close = wire.SessionClose(client_id=self._request.client_id, session_id=session_id)
+            body = wire.SESSION_REQUEST.encode(close)
+            try:
+                ask_one(self._transport, self._server_keys.session, body, _CLOSE_S)
+            except TransportError as error:
+                _LOG.debug("closing the session: %s", error)
         self._declared.close()

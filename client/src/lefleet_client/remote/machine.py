@@ -73,15 +73,17 @@ def advance(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Tra
         is_there = state.phase is Phase.OPEN and state.gone_since_s is None
         session_id = state.session.ack.session_id if state.session and is_there else ""
         return replace(state, phase=Phase.CLOSED), (LeaveServer(session_id),)
+    is_busy = state.phase in (Phase.SEARCHING, Phase.OPENING)
+    if event is Signal.INTERRUPTED and is_busy:
+        return replace(state, phase=Phase.BACKOFF, retry_at_s=now_s), (LeaveServer(),)
     if state.phase is Phase.SEARCHING:
         return _in_searching(state, event, now_s)
     if state.phase is Phase.OPENING:
         return _in_opening(state, event, now_s)
     if state.phase is Phase.OPEN and state.session is not None:
         return _in_open(state, state.session, event, now_s)
-    is_due = event is Signal.TICK and now_s >= state.retry_at_s
-    if state.phase is Phase.BACKOFF and is_due:
-        return _search(state)
+    if state.phase is Phase.BACKOFF:
+        return _in_backoff(state, event, now_s)
     is_final = isinstance(state.trouble, Replaced)
     if state.phase is Phase.FAILED and event is Signal.FAILURE_RAISED and not is_final:
         return _search(state)
@@ -89,8 +91,6 @@ def advance(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Tra
 
 
 def _in_searching(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Transition:
-    if event is Signal.INTERRUPTED:
-        return replace(state, phase=Phase.BACKOFF, retry_at_s=now_s), (LeaveServer(),)
     if not isinstance(event, ServersFound):
         return state, ()
     if event.servers:
@@ -120,8 +120,6 @@ def _in_opening(state: ConnectionState, event: ConnectionEvent, now_s: float) ->
             f"server {status.server} was found but opened no session: {event.reason}"
         )
         return _open_next(state, trouble, now_s)
-    if event is Signal.INTERRUPTED:
-        return replace(state, phase=Phase.BACKOFF, retry_at_s=now_s), (LeaveServer(),)
     return state, ()
 
 
@@ -183,6 +181,15 @@ def _loss(
         case Signal.SERVER_MISSING:
             return "went away"
     return ""
+
+
+def _in_backoff(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Transition:
+    if event is Signal.TICK and now_s >= state.retry_at_s:
+        return _search(state)
+    if event is Signal.SERVER_APPEARED:
+        soon_s = now_s + backoff_s(state.spec.client_id, 0)
+        return replace(state, retry_at_s=min(state.retry_at_s, soon_s)), ()
+    return state, ()
 
 
 def _replaced(state: ConnectionState, session: ClientSession) -> Transition:

@@ -81,6 +81,7 @@ class Signal(Enum):
 
     PRESENCE_LOST = "the server's token disappeared"
     PRESENCE_BACK = "the server's token is there"
+    SERVER_APPEARED = "the token of another server is there"
     SERVER_MISSING = "Check.PRESENCE found no token"
     ANSWER_OVERDUE = "an observation is unanswered for so long that it is sent again"
     SEND_ASKED = "the caller wants to send an observation"
