@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lefleet_client
-from lefleet_client import remote, transport, wire
+from lefleet_client import remote, testing, transport, wire
 
 CLIENT = Path(__file__).parents[2] / "client" / "src" / "lefleet_client"
 MODULES = sorted(CLIENT.rglob("*.py"))
@@ -19,6 +19,7 @@ LIBRARIES = {
     "wire": {"msgspec", "numpy", "simplejpeg", "cv2"},
     "transport": {"msgspec", "zenoh", "lefleet_client.wire"},
     "remote": {"numpy", "cv2", "lefleet_client.wire", "lefleet_client.transport"},
+    "testing": {"zenoh", "lefleet_client.transport"},
     # Only for type checkers: the test below sees that nothing is loaded.
     "__init__": {"lefleet_client.remote"},
 }
@@ -33,10 +34,11 @@ PUBLIC = {
         SessionOpen SessionRejected SessionReply SessionRequest SessionStatus StatusRequest
         Tensor WireError agree decode_image decode_images decode_tensor encode_image
         encode_images encode_tensor matching_servers parse_key slug""",
-    transport: """ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen Closed Declared
-        Forked MemoryNetwork MemoryTransport NoAnswer OBSERVATION Publisher Qos Question Reply
-        Sample Slot Tls Transport TransportError ZenohSettings ZenohTransport ask_one
-        is_gone""",
+    transport: """
+        ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen CloseAtExit Closed
+        Declared Forked NoAnswer OBSERVATION Publisher Qos Question Reply Sample ThreadsEnded Tls
+        Transport TransportError ZenohFailed ZenohSettings ZenohTransport ask_one is_gone""",
+    testing: "MemoryNetwork MemoryTransport",
     remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
         Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing
         WrongModel discover example_observation ping""",
@@ -117,7 +119,7 @@ def test_importing_loads_nothing_else(module, unwanted):
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(child.stdout))
     assert module in loaded
-    assert loaded.isdisjoint({*unwanted, "lefleet"})
+    assert loaded.isdisjoint({*unwanted, "lefleet", "lefleet_client.testing"})
 
 
 def test_the_names_of_the_package_are_there_when_they_are_used():

@@ -17,7 +17,8 @@ from lefleet.server.observers import RequestOutcome
 from lefleet.server.service import PolicyService
 from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import OBSERVATION, MemoryNetwork, MemoryTransport, Sample, Transport
+from lefleet_client.testing import MemoryNetwork, MemoryTransport
+from lefleet_client.transport import OBSERVATION, Sample, Transport
 
 PLUGINS = "tests.policy.plugins"
 

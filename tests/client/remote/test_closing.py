@@ -116,25 +116,6 @@ print(policy.infer({{"observation.state": [1, 2, 3]}}).robot[0, 0])
     network.close()
 
 
-def test_a_thread_that_goes_on_when_the_program_ends_gets_an_error():
-    network = OverRouter()
-    ScriptedServer(network.node())
-    code = f"""
-import threading
-from lefleet_client import RemoteError, RemotePolicy
-policy = RemotePolicy({network.router.endpoint!r}, "fold", timeout_s={LONG_S})
-def ask_on():
-    try:
-        while True:
-            policy.infer({{"observation.state": [1, 2, 3]}})
-    except RemoteError as error:
-        print(error)
-threading.Thread(target=ask_on).start()
-"""
-    assert run(code) == "this RemotePolicy is closed; make a new one\n"
-    network.close()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_forked_child_gets_an_error_and_does_not_hang():
     network = OverRouter()

@@ -6,14 +6,8 @@ import threading
 
 import zenoh
 
-from lefleet_client.transport import (
-    MemoryNetwork,
-    MemoryTransport,
-    Tls,
-    Transport,
-    ZenohSettings,
-    ZenohTransport,
-)
+from lefleet_client.testing import MemoryNetwork, MemoryTransport
+from lefleet_client.transport import Tls, Transport, ZenohSettings, ZenohTransport
 from lefleet_client.transport.settings import zenoh_config
 from tests.client.transport.waiting import Log, bounded
 
@@ -53,7 +47,9 @@ class Network:
     def close(self) -> None:
         for node in reversed(self._nodes):
             bounded(node.close)
-        assert [thread for thread in threading.enumerate() if thread.name.startswith("lane")] == []
+        assert [
+            thread for thread in threading.enumerate() if thread.name.startswith("memory")
+        ] == []
 
     def _open(self) -> Transport:
         raise NotImplementedError

@@ -12,7 +12,6 @@ from lefleet_client.transport import (
     Closed,
     NoAnswer,
     Sample,
-    Slot,
     ask_one,
 )
 from lefleet_client.wire import ServiceKeys
@@ -85,25 +84,6 @@ def test_a_strangers_wildcard_does_not_hear_the_tree(network, pair):
     edge.publisher("open/place", ACTION).put(b"", b"")
     assert "open/place" in log.wait_for("open/place")
     assert not any(key.startswith("@") for key in log)
-
-
-def test_whoever_is_slow_finds_only_the_newest(network, pair):
-    edge, server = pair
-    slot, log = Slot(), Log()
-
-    def deposit(sample):
-        slot.put(sample.payload)
-        log.add(sample.payload)
-
-    server.subscribe("a", deposit)
-    network.settle()
-    publisher = edge.publisher("a", ACTION)
-    for number in range(10):
-        publisher.put(str(number).encode(), b"")
-        log.wait_for(str(number).encode())
-    assert slot.take(0) == b"9"
-    assert slot.take(0) is None
-    assert slot.superseded == 9
 
 
 def test_a_callback_that_raises_harms_only_itself(network, pair, caplog):

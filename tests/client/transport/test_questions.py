@@ -62,7 +62,7 @@ def test_when_nobody_serves_the_question_ends_at_once(network, pair):
     network.settle()
     answers = pair[0].ask("a/b", b"", LONG_S)
     assert (answers.replies, answers.is_complete) == ((), True)
-    with pytest.raises(NoAnswer, match="a/b: nobody serves it"):
+    with pytest.raises(NoAnswer, match="a/b: no node serves it"):
         ask_one(pair[0], "a/b", b"", LONG_S)
 
 
@@ -126,7 +126,7 @@ def test_a_closed_service_is_not_asked(network, pair):
     edge, server = pair
     server.serve("a", lambda question: b"x").close()
     network.settle()
-    with pytest.raises(NoAnswer, match="nobody serves it"):
+    with pytest.raises(NoAnswer, match="no node serves it"):
         ask_one(edge, "a", b"", LONG_S)
 
 

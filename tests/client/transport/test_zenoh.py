@@ -16,6 +16,7 @@ from lefleet_client.transport import (
     BadSettings,
     CannotOpen,
     Closed,
+    ZenohFailed,
     ZenohSettings,
     ZenohTransport,
     ask_one,
@@ -195,6 +196,17 @@ def test_what_is_closed_is_forgotten(network):
     ):
         one.close()
     assert list(node._declared) == [kept]
+
+
+def test_only_a_closed_session_is_called_closed(network):
+    node = network.node()
+    publisher = node.publisher("a", ACTION)
+    publisher._entity.undeclare()
+    with pytest.raises(ZenohFailed, match=r"^Zenoh failed: Undeclared publisher$"):
+        publisher.put(b"", b"")
+    node._session.close()
+    with pytest.raises(Closed, match=r"^the transport is closed$"):
+        node.publisher("b", ACTION)
 
 
 def test_two_routers_carry_messages_from_one_side_to_the_other():

@@ -7,7 +7,6 @@ import secrets
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex
@@ -31,14 +30,15 @@ from lefleet_client.remote.observation import (
 from lefleet_client.remote.selection import SessionSpec
 from lefleet_client.transport import (
     CannotOpen,
+    CloseAtExit,
     Forked,
+    ThreadsEnded,
     Tls,
     Transport,
     TransportError,
     ZenohSettings,
     ZenohTransport,
 )
-from lefleet_client.transport.ending import ENDING
 from lefleet_client.wire import CodecChoice, Contract, SessionAck
 
 _LOG = logging.getLogger(__name__)
@@ -62,16 +62,18 @@ class CallGuard:
     frame closes on its way out. The depth is raised before the lock is taken and lowered after it
     is released, so no handler finds the lock taken by a frame that it does not know of.
 
-    It knows nothing of its RemotePolicy, and so can close what a forgotten one leaves behind.
+    It does not keep its RemotePolicy alive, and closes for one that is garbage.
     """
 
-    def __init__(self, connection: Connection, owned: tuple[Transport, ...]) -> None:
+    def __init__(
+        self, connection: Connection, owned: tuple[Transport, ...], policy: "RemotePolicy"
+    ) -> None:
         self._connection = connection
         self._owned = owned
         self._busy = threading.Lock()
         self._depth = _Depth()
         self._pid = os.getpid()
-        ENDING.add(self, self.close)
+        self._at_exit = CloseAtExit(self.close, policy)
 
     @contextmanager
     def call(self) -> Iterator[Connection]:
@@ -116,7 +118,7 @@ class CallGuard:
                 self._connection.close()
                 for transport in self._owned:
                     transport.close()
-                ENDING.remove(self)
+                self._at_exit.cancel()
             finally:
                 self._busy.release()
         finally:
@@ -139,7 +141,7 @@ class RemotePolicy:
 
     One thread calls at a time: a second one gets an error at once. `close` may be called from any
     thread, and from a signal handler. Callbacks of the transport only fill an inbox. One that is
-    forgotten, or still open when the program ends, is closed by a thread of `transport.ending`.
+    garbage, or still open when the program is over, is closed by a thread of `transport.exit`.
     """
 
     def __init__(
@@ -199,8 +201,7 @@ class RemotePolicy:
             tags=dict(tags or {}),
         )
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
-        self._guard = CallGuard(self._connection, owned)
-        weakref.finalize(self, ENDING.soon, self._guard.close).atexit = False
+        self._guard = CallGuard(self._connection, owned, self)
         try:
             with self._guard.call():
                 self._connection.ready(time.monotonic() + timeout_s)
@@ -321,5 +322,5 @@ def _open_node(
         return ZenohTransport.open(settings)
     except CannotOpen as error:
         raise NoServer(str(error)) from None
-    except Forked as error:
+    except (Forked, ThreadsEnded) as error:
         raise RemoteError(str(error)) from None

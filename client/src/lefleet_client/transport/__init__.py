@@ -1,26 +1,20 @@
-"""How bytes get from a robot to a policy server and back: one small seam, two networks behind it.
+"""How bytes get from a robot to a policy server and back: one small seam, with Zenoh behind it.
 
-    errors        what can go wrong with a network
-    seam          what a transport does, and which threads call whom
-    slot          a mailbox that holds only the newest item
-    settings      how to open a Zenoh session
-    expressions   keys and key expressions
-    zenoh_node    the seam over Zenoh
-    declarations  what is declared there, until it is closed
-    memory        the same seam inside one process, for unit tests
-    gathering     the answers to one question in memory, for a bounded time
-    ending        closes what a program forgot
-    callbacks     callbacks of others, kept from doing harm
-    lane          the thread behind each declaration in memory
+    errors           what can go wrong with a network
+    seam             what a transport does, and which threads call whom
+    settings         how to open a Zenoh session
+    zenoh_transport  the seam over Zenoh
+    declarations     what is declared there until it is closed, and key expressions
+    exit             closes what a program forgot; no thread is inside Zenoh when Python ends
 
-Bytes come from `wire` and from captures, and arrive in callbacks that only deposit. Keys and bytes
-mean nothing here. Imports zenoh, msgspec and the limits of `wire`; servers and edges may import it.
+Bytes come from `wire` and from captures, and arrive in callbacks that only store them. Keys and
+bytes mean nothing here. Imports zenoh, msgspec and the limits of `wire`; servers and edges may
+import it. `lefleet_client.testing` has the same seam inside one process.
 
     with ZenohTransport.open(ZenohSettings(connect=("tcp/10.0.0.5:7447",))) as transport:
-        newest: Slot[Sample] = Slot()
-        transport.subscribe(keys.action, newest.put)
+        transport.subscribe(keys.action, chunks.put)
         transport.publisher(keys.obs, OBSERVATION).put(body, header)
-        answer = newest.take(timeout_s=1.0)
+        sample = chunks.get(timeout=1.0)
 """
 
 from lefleet_client.transport.errors import (
@@ -31,9 +25,11 @@ from lefleet_client.transport.errors import (
     Closed,
     Forked,
     NoAnswer,
+    ThreadsEnded,
     TransportError,
+    ZenohFailed,
 )
-from lefleet_client.transport.memory import MemoryNetwork, MemoryTransport
+from lefleet_client.transport.exit import CloseAtExit
 from lefleet_client.transport.seam import (
     ACTION,
     OBSERVATION,
@@ -49,8 +45,7 @@ from lefleet_client.transport.seam import (
     is_gone,
 )
 from lefleet_client.transport.settings import Tls, ZenohSettings
-from lefleet_client.transport.slot import Slot
-from lefleet_client.transport.zenoh_node import ZenohTransport
+from lefleet_client.transport.zenoh_transport import ZenohTransport
 
 __all__ = [
     "ACTION",
@@ -60,21 +55,21 @@ __all__ = [
     "BadExpression",
     "BadSettings",
     "CannotOpen",
+    "CloseAtExit",
     "Closed",
     "Declared",
     "Forked",
-    "MemoryNetwork",
-    "MemoryTransport",
     "NoAnswer",
     "Publisher",
     "Qos",
     "Question",
     "Reply",
     "Sample",
-    "Slot",
+    "ThreadsEnded",
     "Tls",
     "Transport",
     "TransportError",
+    "ZenohFailed",
     "ZenohSettings",
     "ZenohTransport",
     "ask_one",

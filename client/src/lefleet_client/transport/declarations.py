@@ -1,74 +1,109 @@
-"""What is declared on a Zenoh session, until it is closed."""
+"""What is declared on a Zenoh session until it is closed, and the key expressions for it."""
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import zenoh
 
-from lefleet_client.transport.errors import Closed
+from lefleet_client.transport.errors import BadExpression, Closed
+from lefleet_client.transport.exit import TransportThread, inside_zenoh
 
 _LOG = logging.getLogger(__name__)
 
 
-@contextmanager
-def closed_is_told() -> Iterator[None]:
-    """Zenoh fails with everything that is already closed on the other side of its border."""
+def expression(text: str) -> zenoh.KeyExpr:
+    """A key, or a pattern such as `a/*/b`."""
     try:
-        yield
-    except zenoh.ZError as error:
-        raise Closed(f"the transport is closed: {error}") from None
+        return zenoh.KeyExpr(text)
+    except zenoh.ZError:
+        raise BadExpression(f"{text[:200]!r} is no key expression") from None
 
 
-class Mark:
-    """Set once. It has no lock, so that a signal handler may interrupt whoever sets it."""
+def concrete(text: str) -> zenoh.KeyExpr:
+    """A key without wildcards: the name of one place."""
+    if is_pattern(text):
+        raise BadExpression(f"{text[:200]!r} is a pattern, and one key is needed")
+    return expression(text)
 
-    def __init__(self) -> None:
-        self._is_set = False
 
-    def set(self) -> None:
-        self._is_set = True
-
-    def is_set(self) -> bool:
-        return self._is_set
+def is_pattern(text: str) -> bool:
+    return "*" in text
 
 
 class Declaration:
-    """Undeclares once; `closed` is set first, so that late callbacks know."""
+    """Undeclares an entity of Zenoh once.
 
-    def __init__(self, entity: Any, closed: Mark) -> None:
+    A signal handler may close while its thread is anywhere in here.
+    """
+
+    def __init__(self, entity: Any) -> None:
         self._entity = entity
-        self._closed = closed
         self._lock = threading.RLock()
         self.on_close: Callable[[Declaration], None] = lambda _: None
 
+    @property
+    def is_closed(self) -> bool:
+        return self._entity is None
+
     def close(self) -> None:
-        with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
+        if self.is_closed:
+            return
+        with inside_zenoh():
+            self._undeclare()
         self.on_close(self)
+
+    def _undeclare(self) -> None:
+        with self._lock:
+            entity, self._entity = self._entity, None
+        if entity is None:
+            return
         try:
-            self._entity.undeclare()
+            entity.undeclare()
         except zenoh.ZError as error:
             _LOG.debug("undeclare: %s", error)
+
+
+class Receiver(Declaration):
+    """Hands every item of a subscriber or queryable to `deliver`, on a thread of its own.
+
+    Zenoh would start a thread for a callback too, but as a daemon if a daemon thread declares.
+    """
+
+    def __init__(self, entity: Any, name: str, deliver: Callable[[Any], None]) -> None:
+        super().__init__(entity)
+        self._deliver = deliver
+        try:
+            TransportThread(f"zenoh {name}", self._run, entity.handler).start()
+        except BaseException:
+            self._undeclare()
+            raise
+
+    def _run(self, items: Iterable[Any]) -> None:
+        for item in items:
+            try:
+                if not self.is_closed:
+                    self._deliver(item)
+            except zenoh.ZError as error:
+                _LOG.debug("%s: %s", threading.current_thread().name, error)
+            # A query is over when it is released, and that must not wait for the next one.
+            del item
 
 
 class PublisherDeclaration(Declaration):
     """Zenoh cannot undeclare a publisher while another thread uses it, so one lock guards both."""
 
-    def __init__(self, entity: Any, closed: Mark) -> None:
-        super().__init__(entity, closed)
+    def __init__(self, entity: Any, call: Callable[[Callable[[Any], None]], None]) -> None:
+        super().__init__(entity)
+        self._call = call
         self._use = threading.RLock()
 
     def put(self, payload: bytes, attachment: bytes) -> None:
         with self._use:
-            if self._closed.is_set():
+            if self.is_closed:
                 raise Closed("the publisher is closed")
-            with closed_is_told():
-                self._entity.put(payload, attachment=attachment)
+            self._call(lambda _: self._entity.put(payload, attachment=attachment))
 
     def close(self) -> None:
         with self._use:

@@ -2,32 +2,52 @@
 
 
 class TransportError(Exception):
-    """Base of all errors of a transport."""
+    """Base of all errors of a transport.
+
+    TransportError
+    ├── BadSettings     the settings cannot work, whatever the network does
+    ├── BadExpression   not a key, or not a key expression
+    ├── CannotOpen      no connection
+    ├── Forked          the transport was opened before a fork
+    ├── Closed          the transport, or what was declared on it, is closed
+    ├── ThreadsEnded    the main thread has ended
+    ├── ZenohFailed     Zenoh raised an error, though the transport is open
+    ├── NoAnswer        no answer came in time
+    └── AnswerFailed    the other side was asked, and failed to answer
+    """
 
 
 class BadSettings(TransportError):
     """The settings cannot work, whatever the network does."""
 
 
+class BadExpression(TransportError):
+    """Not a key, or not a key expression."""
+
+
 class CannotOpen(TransportError):
-    """No connection: nobody listens, or whoever listens does not let us in."""
+    """No connection: no node listens there, or it does not let us in."""
 
 
 class Forked(TransportError):
     """A network does not follow a process into its children."""
 
 
-class BadExpression(TransportError):
-    """Not a key, or not a key expression."""
-
-
 class Closed(TransportError):
     """The transport, or what was declared on it, is closed."""
 
 
+class ThreadsEnded(TransportError):
+    """Nothing can be declared: the main thread has ended, and Python starts no more threads."""
+
+
+class ZenohFailed(TransportError):
+    """Zenoh raised an error, though the transport is open; the message is Zenoh's."""
+
+
 class NoAnswer(TransportError):
-    """Nobody answered in time."""
+    """No answer came in time."""
 
 
 class AnswerFailed(TransportError):
-    """Somebody was asked, and failed to answer; why is in their log."""
+    """The other side was asked, and failed to answer; its log says why."""

@@ -1,19 +1,23 @@
 """What a transport does; everything above this seam works on any network.
 
-Threads: `deposit`, `answer` and `seen` run on threads of the transport, one call at a time for each
-declaration. They must return soon: samples queue up behind a slow one and grow old. `deposit` and
-`seen` only put things into a `Slot` or set an event. What they raise is logged and goes no further.
-A call that is under way when its declaration is closed may still end.
+Threads: callbacks run on threads of the transport, one call at a time for each declaration. They
+must return soon: samples queue up behind a slow one and grow old. `OnSample` and `OnPresence` only
+store what came, or set an event. What a callback raises is logged and goes no further. A call that
+is in flight when its declaration is closed may still end.
 
 Any thread may call a transport. Nothing that a transport does blocks on a slow or frozen remote:
 publications are dropped, and questions have a time-out.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from lefleet_client.transport.errors import AnswerFailed, NoAnswer
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody asks; `key` is the concrete one that is asked."""
+    """A question; `key` is the concrete one that is asked."""
 
     key: str
     payload: bytes
@@ -35,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reply:
-    """What somebody answers; `key` tells who."""
+    """An answer; `key` tells whose it is."""
 
     key: str
     payload: bytes
@@ -43,7 +47,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Answers:
-    """All that came back; with `is_complete` nobody else was going to answer."""
+    """All that came back; with `is_complete` no further answer was going to come."""
 
     replies: tuple[Reply, ...]
     failures: int
@@ -67,20 +71,23 @@ OBSERVATION = Qos(is_reliable=False, is_urgent=False)
 ACTION = Qos(is_reliable=True, is_urgent=True)
 """Small and awaited: sent at once, ahead of other traffic."""
 
-Deposit = Callable[[Sample], None]
-Answer = Callable[[Question], bytes]
-Seen = Callable[[str, bool], None]
-"""Key, and whether it is alive; the same news may come twice."""
+OnSample = Callable[[Sample], None]
+OnQuestion = Callable[[Question], bytes]
+OnPresence = Callable[[str, bool], None]
+"""Key, and whether it is alive; the same change may be reported twice."""
 
 
 class Declared(Protocol):
-    """Something that a transport does until it is closed; closing twice is fine."""
+    """Something that a transport does until it is closed; closing twice is fine.
+
+    Declare several on an `ExitStack`, so that one that fails closes those before it.
+    """
 
     def close(self) -> None: ...
 
 
 class Publisher(Declared, Protocol):
-    """Publishes to one key; returns at once, and says nothing when nobody hears it."""
+    """Publishes to one key; returns at once, also without a subscriber."""
 
     def put(self, payload: bytes, attachment: bytes) -> None: ...
 
@@ -90,24 +97,33 @@ class Transport(Protocol):
 
     def publisher(self, key: str, qos: Qos) -> Publisher: ...
 
-    def subscribe(self, pattern: str, deposit: Deposit) -> Declared: ...
+    def subscribe(self, pattern: str, on_sample: OnSample) -> Declared: ...
 
-    def serve(self, pattern: str, answer: Answer) -> Declared:
-        """Answer questions. When `answer` raises, the asker learns that it failed, not why."""
+    def serve(self, pattern: str, on_question: OnQuestion) -> Declared:
+        """Answer questions. When `on_question` raises, the asker learns that it failed, not why."""
 
     def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
-        """Ask everybody who serves a matching key, and wait for all of them or the time-out."""
+        """Ask all who serve a matching key, and wait for all answers or the time-out."""
 
     def announce(self, key: str) -> Declared:
-        """Be seen under this key, until closed or dead."""
+        """Be present under this key, until closed or dead."""
 
-    def watch(self, pattern: str, seen: Seen) -> Declared:
-        """Hear who is alive, now and from now on."""
+    def watch(self, pattern: str, on_presence: OnPresence) -> Declared:
+        """Be called for each key that is present, now and from now on."""
 
     def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
-        """Who is alive now; NoAnswer where nothing came in time, which does not mean nobody."""
+        """The keys that are present; NoAnswer where nothing came in time, which proves nothing."""
 
     def close(self) -> None: ...
+
+
+def attempt(what: str, callback: Callable[..., T], *values: object) -> T | None:
+    """The callback's result; None when it raised, which is logged and goes no further."""
+    try:
+        return callback(*values)
+    except Exception:  # noqa: BLE001 - a transport's thread serves others too
+        _LOG.exception("%s", what)
+        return None
 
 
 def ask_one(transport: Transport, key: str, payload: bytes, timeout_s: float) -> bytes:
@@ -117,13 +133,13 @@ def ask_one(transport: Transport, key: str, payload: bytes, timeout_s: float) ->
         return answers.replies[0].payload
     if answers.failures:
         raise AnswerFailed(f"{key}: the other side failed to answer; its log says why")
-    why = "nobody serves it" if answers.is_complete else f"no answer within {timeout_s:g} s"
+    why = "no node serves it" if answers.is_complete else f"no answer within {timeout_s:g} s"
     raise NoAnswer(f"{key}: {why}")
 
 
 def is_gone(transport: Transport, key: str, timeout_s: float) -> bool:
-    """Whether nobody is alive under this key, by two answers in a row.
+    """Whether this key is not present, by two answers in a row.
 
-    One answer is not enough: Zenoh's was empty once in 16,000 questions about somebody alive.
+    One answer is not enough: Zenoh's was empty once in 16,000 questions about a key that was.
     """
     return not any(transport.present(key, timeout_s / 2) for _ in range(2))

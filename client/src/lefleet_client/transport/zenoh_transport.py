@@ -1,0 +1,275 @@
+"""The seam over Zenoh."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import zenoh
+
+from lefleet_client.transport.declarations import (
+    Declaration,
+    PublisherDeclaration,
+    Receiver,
+    concrete,
+    expression,
+    is_pattern,
+)
+from lefleet_client.transport.errors import CannotOpen, Closed, Forked, NoAnswer, ZenohFailed
+from lefleet_client.transport.exit import CloseAtExit, inside_zenoh
+from lefleet_client.transport.seam import (
+    Answers,
+    Declared,
+    OnPresence,
+    OnQuestion,
+    OnSample,
+    Publisher,
+    Qos,
+    Question,
+    Reply,
+    Sample,
+    attempt,
+)
+from lefleet_client.transport.settings import ZenohSettings, zenoh_config
+
+_LOG = logging.getLogger(__name__)
+_FAILED = b"lefleet: failed to answer"
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Declaration)
+
+_USED_IN: set[int] = set()
+"""Processes that have opened a session: Zenoh's threads do not follow into a forked child."""
+
+
+class ZenohTransport:
+    """A node of a Zenoh network.
+
+    One thread per subscription, service and watch, see `Receiver`. One lock guards what is
+    declared; it is never held while Zenoh is called, and a signal handler may close while its
+    thread has it. A transport that is still open when the program is over is closed then.
+    """
+
+    def __init__(self, session: zenoh.Session) -> None:
+        self._lock = threading.RLock()
+        self._declared: dict[Declaration, None] = {}
+        self._is_closed = False
+        self._pid = os.getpid()
+        self._session: zenoh.Session | None = session
+        try:
+            self._at_exit = CloseAtExit(self.close)
+        except Closed:
+            self._close_session()
+            raise
+
+    @classmethod
+    def open(cls, settings: ZenohSettings) -> "ZenohTransport":
+        config = zenoh_config(settings)
+        if _USED_IN - {os.getpid()}:
+            raise Forked(
+                "Zenoh was used before this process was forked, and does not work in it; use the "
+                "spawn start method"
+            )
+        _USED_IN.add(os.getpid())
+        with inside_zenoh():
+            try:
+                return cls(zenoh.open(config))
+            except zenoh.ZError as error:
+                said = str(error)
+        _LOG.debug("zenoh.open: %s", said)
+        raise CannotOpen(_why_not(settings, said))
+
+    def publisher(self, key: str, qos: Qos) -> Publisher:
+        place = concrete(key)
+        return self._declare(
+            lambda session: PublisherDeclaration(
+                session.declare_publisher(
+                    place,
+                    congestion_control=zenoh.CongestionControl.DROP,
+                    priority=(
+                        zenoh.Priority.INTERACTIVE_HIGH if qos.is_urgent else zenoh.Priority.DATA
+                    ),
+                    express=qos.is_urgent,
+                    reliability=(
+                        zenoh.Reliability.RELIABLE
+                        if qos.is_reliable
+                        else zenoh.Reliability.BEST_EFFORT
+                    ),
+                ),
+                self._call,
+            )
+        )
+
+    def subscribe(self, pattern: str, on_sample: OnSample) -> Declared:
+        def deliver(sample: zenoh.Sample) -> None:
+            attachment = b"" if sample.attachment is None else sample.attachment.to_bytes()
+            received = Sample(str(sample.key_expr), sample.payload.to_bytes(), attachment)
+            attempt(f"sample for {pattern}", on_sample, received)
+
+        place = expression(pattern)
+        return self._declare(
+            lambda session: Receiver(session.declare_subscriber(place), pattern, deliver)
+        )
+
+    def serve(self, pattern: str, on_question: OnQuestion) -> Declared:
+        def deliver(query: zenoh.Query) -> None:
+            with query:
+                _reply(query, pattern, on_question)
+
+        place = expression(pattern)
+        return self._declare(
+            lambda session: Receiver(session.declare_queryable(place), pattern, deliver)
+        )
+
+    def ask(self, pattern: str, payload: bytes, timeout_s: float) -> Answers:
+        place = expression(pattern)
+        answers = self._call(
+            lambda session: _gathered(
+                session.get(
+                    place,
+                    # Ask all of several servers, and hear all: by default one reply hides others.
+                    target=zenoh.QueryTarget.ALL,
+                    consolidation=zenoh.ConsolidationMode.NONE,
+                    timeout=timeout_s,
+                    payload=payload,
+                )
+            )
+        )
+        self._require_open()
+        return answers
+
+    def announce(self, key: str) -> Declared:
+        place = concrete(key)
+        return self._declare(lambda session: Declaration(session.liveliness().declare_token(place)))
+
+    def watch(self, pattern: str, on_presence: OnPresence) -> Declared:
+        def deliver(sample: zenoh.Sample) -> None:
+            is_alive = sample.kind == zenoh.SampleKind.PUT
+            attempt(f"presence of {pattern}", on_presence, str(sample.key_expr), is_alive)
+
+        place = expression(pattern)
+        return self._declare(
+            lambda session: Receiver(
+                session.liveliness().declare_subscriber(place, history=True),
+                pattern,
+                deliver,
+            )
+        )
+
+    def present(self, pattern: str, timeout_s: float) -> frozenset[str]:
+        place = expression(pattern)
+        answers = self._call(
+            lambda session: _gathered(session.liveliness().get(place, timeout=timeout_s))
+        )
+        self._require_open()
+        if not answers.replies and not answers.is_complete:
+            raise NoAnswer(f"{pattern}: no answer within {timeout_s:g} s about what is present")
+        return frozenset(reply.key for reply in answers.replies)
+
+    def close(self) -> None:
+        if os.getpid() != self._pid or self._session is None:
+            return
+        with inside_zenoh():
+            with self._lock:
+                was_closed, self._is_closed = self._is_closed, True
+                declared = list(self._declared)
+            for one in reversed(declared):
+                one.close()
+            if not was_closed:
+                self._close_session()
+        self._at_exit.cancel()
+
+    def __enter__(self) -> "ZenohTransport":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()  # type: ignore[no-untyped-call]
+
+    def _call(self, use: Callable[[zenoh.Session], T]) -> T:
+        """What `use` returns. References to the session end inside, also that of a traceback."""
+        if os.getpid() != self._pid:
+            raise Forked(
+                "this transport was opened before a fork; use the spawn start method, and open one "
+                "in the child"
+            )
+        with inside_zenoh():
+            try:
+                return use(self._require_open())
+            except zenoh.ZError as error:
+                said = str(error)
+                is_closed = self._session is None or self._session.is_closed()
+        if is_closed:
+            raise Closed("the transport is closed")
+        raise ZenohFailed(f"Zenoh failed: {said}")
+
+    def _require_open(self) -> zenoh.Session:
+        if self._is_closed or self._session is None:
+            raise Closed("the transport is closed")
+        return self._session
+
+    def _declare(self, declare: Callable[[zenoh.Session], D]) -> D:
+        declared = self._call(declare)
+        with self._lock:
+            is_late = self._is_closed
+            if not is_late:
+                declared.on_close = self._forget
+                self._declared[declared] = None
+        if is_late:
+            declared.close()
+            raise Closed("the transport is closed")
+        return declared
+
+    def _forget(self, declared: Declaration) -> None:
+        with self._lock:
+            self._declared.pop(declared, None)
+
+
+def _why_not(settings: ZenohSettings, said: str) -> str:
+    """Zenoh tells apart what it cannot listen on, but not what it cannot connect to."""
+    if "listener" in said:
+        busy = "another program listens there; stop it, or take another port"
+        cause = busy if "in use" in said else "is that an address of this machine, and allowed?"
+        return f"cannot listen on {', '.join(settings.listen)}: {cause}"
+    places = ", ".join((*settings.connect, *settings.listen))
+    return (
+        f"no Zenoh session with {places} within {settings.open_timeout_s:g} s: is a router or "
+        "server there, and are address, password and certificates right?"
+    )
+
+
+def _reply(query: zenoh.Query, served: str, on_question: OnQuestion) -> None:
+    """Answer under the concrete key of the two: several servers must be told apart."""
+    key = str(query.key_expr) if is_pattern(served) else served
+    if is_pattern(key):
+        _LOG.warning("a pattern was asked for where one key is needed: %s", key[:200])
+        return
+    asked = b"" if query.payload is None else query.payload.to_bytes()
+    payload = attempt(f"answer for {key}", on_question, Question(key, asked))
+    if payload is None:
+        query.reply_err(_FAILED)
+    else:
+        query.reply(key, payload)
+
+
+def _gathered(answers: Iterable[zenoh.Reply]) -> Answers:
+    """All answers, until Zenoh ends the question: when all have come, or at its time-out.
+
+    The caller waits for them: Zenoh would start a thread for a callback, and when the main thread
+    has ended, and a robot closes its session, Python starts no more.
+    """
+    replies, failures, is_complete = [], 0, True
+    for answer in answers:
+        if answer.ok is not None:
+            replies.append(Reply(str(answer.ok.key_expr), answer.ok.payload.to_bytes()))
+        elif answer.err is not None and answer.err.payload.to_bytes() == _FAILED:
+            failures += 1
+        else:
+            # One of Zenoh's own: the time-out, or a node that went away.
+            is_complete = False
+    return Answers(tuple(replies), failures, is_complete)
