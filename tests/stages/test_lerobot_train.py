@@ -9,7 +9,7 @@ from lefleet.records import CheckpointRecord, TrainRequest, decode, encode
 from lefleet.stages.lerobot_train import (
     START_MARK,
     Bar,
-    last_words,
+    last_lines,
     parse_bar,
     parse_metrics,
     read_curve,
@@ -252,7 +252,7 @@ def curve(lines, log_every: int = 50) -> list[tuple[int, float]]:
 
 
 def words(text: str, count: int = 3) -> str:
-    return last_words(split_lines(text), count)
+    return last_lines(split_lines(text), count)
 
 
 def test_metrics_of_a_log_line():

@@ -59,7 +59,7 @@ class CheckpointContract(Strict, frozen=True, kw_only=True):
 
 
 def column_numbers(size: int) -> tuple[str, ...]:
-    """What stands for names where nobody ever gave any."""
+    """What stands for names where the data has none."""
     return tuple(str(column) for column in range(size))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lefleet.sim.render import RenderedFrame
 
 NOTICEABLE = 0.01
-"""Less progress than this is creeping, not getting on."""
+"""Less progress than this does not count."""
 
 
 class Move(NamedTuple):
@@ -106,7 +106,7 @@ _EVERY = 2
 
 
 class Film:
-    """Films a simulation; where that is impossible, says why instead of failing the episode."""
+    """Films a simulation; where that is impossible, reports why instead of failing the episode."""
 
     def __init__(self, sim: Any) -> None:
         self._frames: list[RenderedFrame] = []

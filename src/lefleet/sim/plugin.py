@@ -31,8 +31,8 @@ class MetaWorldEnv(gym.Env):
     """`World` behind gym's interface, with the attributes that LeRobot's rollout asks for.
 
     An episode ends at success or at the task's horizon. Without a GL library `render` returns
-    black frames, because LeRobot's evaluation renders whether or not anybody looks; the message
-    on stderr says what to install.
+    black frames, because LeRobot's evaluation always renders; the message on stderr names what to
+    install.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": FPS}

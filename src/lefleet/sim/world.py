@@ -104,7 +104,7 @@ _UP_AND_OPEN = np.array([0.0, 0.0, 1.0, -1.0], np.float32)
 
 
 class Expert:
-    """Looks at the raw observation and says what to do next; it recovers from most states."""
+    """Chooses actions from raw observations; it recovers from most states."""
 
     def __init__(self, task: str) -> None:
         # The scripts ask for up to 12 times the robot's range and warn about it at every step.

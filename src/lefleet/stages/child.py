@@ -29,7 +29,7 @@ from lefleet.stages.folder import (
     read_record,
     write_durably,
 )
-from lefleet.stages.lerobot_train import last_words, split_lines
+from lefleet.stages.lerobot_train import last_lines, split_lines
 from lefleet.stages.run import run_stage
 
 STAGE_MARK = "LEFLEET_STAGE"
@@ -65,7 +65,7 @@ def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
 
 
 def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
-    """As `run_stage`, in a child process whose chatter goes to the stage's log."""
+    """As `run_stage`, in a child process whose output goes to the stage's log."""
     request = validated(request)
     if (record := committed(folder, request)) is not None:
         return record
@@ -122,7 +122,7 @@ def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError
     if code < 0:
         return ChildKilled(f"{problem}.", remedy)
     text = log.read_text(errors="replace") if log.exists() else ""
-    words = last_words(split_lines(text), count=1) or "it printed nothing"
+    words = last_lines(split_lines(text), count=1) or "it printed nothing"
     return StageFailed(f"{problem}: {words}.", remedy)
 
 
@@ -143,7 +143,7 @@ def execute(folder: Path) -> int:
 
 
 def _fail(folder: Path, error: LeFleetError) -> int:
-    """Leave word of the failure, where there is room for it."""
+    """Write the failure to the folder, if the disk has room."""
     said = Failure(
         problem=error.problem,
         remedy=error.remedy,
@@ -156,7 +156,7 @@ def _fail(folder: Path, error: LeFleetError) -> int:
 
 
 class _Reporter:
-    """Writes `progress.json`, at most a few times a second; the last word of a unit always."""
+    """Writes `progress.json`, at most a few times a second; the last report of a unit always."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS

@@ -1,6 +1,7 @@
 """compare: is the candidate better than the baseline? As few pairs as the evidence allows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from itertools import batched
 
 from lefleet.errors import BadInput
@@ -11,7 +12,7 @@ from lefleet.records import (
     EvaluateRequest,
     SeedBlock,
 )
-from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators, default_workers
+from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
@@ -31,8 +32,7 @@ from lefleet.stats import GateRule
 def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
     """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
     require_fresh(request.seed)
-    if not request.env:
-        resolve_tasks(request.tasks)
+    tasks = () if request.env else resolve_tasks(request.tasks)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline")
     if not request.env:
@@ -41,8 +41,23 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     stage.pin(checkpoint=candidate.digest, baseline=baseline.digest)
     roles = {"candidate": candidate.path, "baseline": baseline.path}
     with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
-        run = _elsewhere if request.env else _here
-        evidence = run(request, roles, journal, stage, progress)
+        pairs = capped(request, len(tasks))
+        if request.env:
+            # lerobot-eval runs all pairs of a checkpoint at once; they are judged afterwards.
+            block = stock_block(request)
+            run_stock(block, roles, journal, stage, progress)
+            tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
+            pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
+        order = pair_order(tasks, request.seed, pairs)
+        paired = PairedEpisodes(order, _gate_rule(request, len(order)), request.scope)
+        for line in journal.lines:
+            paired.add(line)
+        if not request.env:
+            with closing(_simulated(request, order, roles, paired, stage)) as episodes:
+                for episode in episodes:
+                    journal.append(episode)
+                    paired.add(episode)
+                    progress(_update(paired, len(order)))
         source = ComparisonSource(
             candidate=candidate.digest,
             baseline=baseline.digest,
@@ -53,10 +68,10 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
-    return comparison(evidence.judge, source)
+    return comparison(paired.judge, source)
 
 
-def gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
+def _gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
     return GateRule(
         alpha=request.alpha,
         max_pairs=max_pairs,
@@ -77,29 +92,19 @@ def require_fresh(seed: int) -> None:
         )
 
 
-def _here(
+def _simulated(
     request: CompareRequest,
+    order: Sequence[Trial],
     roles: dict[str, str],
-    journal: Journal,
+    paired: PairedEpisodes,
     stage: StageFolder,
-    progress: Progress,
-) -> PairedEpisodes:
-    """In LeFleet's simulation: batch by batch, and no further than needed."""
-    tasks = resolve_tasks(request.tasks)
-    order = pair_order(tasks, request.seed, capped(request, len(tasks)))
-    evidence = PairedEpisodes(order, gate_rule(request, len(order)), request.scope)
-    for line in journal.lines:
-        evidence.add(line)
-    workers = request.workers or default_workers()
-    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
-        for finished in simulators.run(_batches(request, order, roles, evidence)):
-            episode = episode_of(finished.label, finished, stage.path)
-            journal.append(episode)
-            evidence.add(episode)
-            progress(_update(evidence, len(order)))
-            if evidence.judge.decided:
-                break
-    return evidence
+) -> Generator[EpisodeRecord]:
+    """Missing episodes as they end in LeFleet's simulation, until the gate is decided."""
+    with Simulators(workers=request.workers, device=request.device, log=stage.log) as simulators:
+        for finished in simulators.run(_batches(request, order, roles, paired)):
+            yield episode_of(finished.label, finished, stage.path)
+            if paired.judge.decided:
+                return
 
 
 def capped(request: CompareRequest, tasks: int) -> int:
@@ -109,7 +114,7 @@ def capped(request: CompareRequest, tasks: int) -> int:
 
 
 def _batches(
-    request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], evidence: PairedEpisodes
+    request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], paired: PairedEpisodes
 ) -> Iterator[EpisodeBatch]:
     """Asked for the next batch whenever a worker is free, until the gate is decided.
 
@@ -117,12 +122,12 @@ def _batches(
     """
     for trials in batched(order, request.batch_size):
         for role, path in roles.items():
-            if evidence.judge.decided:
+            if paired.judge.decided:
                 return
             planned = tuple(
                 PlannedEpisode(row=row, task=trial.task, seed=trial.seed)
                 for row, trial in enumerate(trials)
-                if not evidence.has(role, trial)
+                if not paired.has(role, trial)
             )
             if planned:
                 yield EpisodeBatch(
@@ -133,25 +138,6 @@ def _batches(
                     label=role,
                     seed=trials[0].seed,
                 )
-
-
-def _elsewhere(
-    request: CompareRequest,
-    roles: dict[str, str],
-    journal: Journal,
-    stage: StageFolder,
-    progress: Progress,
-) -> PairedEpisodes:
-    """In another environment: lerobot-eval runs all pairs, then they are judged in order."""
-    block = stock_block(request)
-    run_stock(block, roles, journal, stage, progress)
-    tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
-    pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
-    order = pair_order(tasks, request.seed, pairs)
-    evidence = PairedEpisodes(order, gate_rule(request, len(order)), request.scope)
-    for line in journal.lines:
-        evidence.add(line)
-    return evidence
 
 
 def stock_block(request: CompareRequest) -> EvaluateRequest:
@@ -167,10 +153,10 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
     )
 
 
-def _update(evidence: PairedEpisodes, total: int) -> Update:
-    gate = evidence.judge.gate
+def _update(paired: PairedEpisodes, total: int) -> Update:
+    gate = paired.judge.gate
     detail = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
-    return Update(len(evidence.judge.outcomes), total, "pairs", detail)
+    return Update(len(paired.judge.outcomes), total, "pairs", detail)
 
 
 def _note(request: CompareRequest) -> str:

@@ -21,7 +21,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.folder import Journal, Progress, StageFolder, Update
 from lefleet.stages.gather import Key, interleave, plan_batches
-from lefleet.stages.lerobot_train import last_words, split_lines
+from lefleet.stages.lerobot_train import last_lines, split_lines
 from lefleet.stages.references import CheckpointReference, find_checkpoint
 from lefleet.stats import exact_interval
 
@@ -182,7 +182,7 @@ def stock_episodes(
     if code < 0:
         raise ChildKilled(f"lerobot-eval {words}.", where)
     if code:
-        said = last_words(split_lines(stage.log.read_text(errors="replace")))
+        said = last_lines(split_lines(stage.log.read_text(errors="replace")))
         raise StageFailed(f"lerobot-eval {words}: {said or 'it printed nothing'}.", where)
     info = msgspec.json.decode((output / "eval_info.json").read_bytes())
     for task in info["per_task"]:

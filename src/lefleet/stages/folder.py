@@ -106,7 +106,7 @@ class StageFolder:
         if self._made:
             shutil.rmtree(self.path)
             for parent in self._made[1:]:
-                # Somebody may use it meanwhile.
+                # Another process may have put something there.
                 with contextlib.suppress(OSError):
                     parent.rmdir()
             return
@@ -121,7 +121,7 @@ class StageFolder:
         return path
 
     def _refuse_foreign(self) -> None:
-        """A folder with somebody's files in it is not touched."""
+        """A folder with other files in it is not touched."""
         if not self.path.is_dir() or (self.path / REQUEST).exists():
             return
         if any(entry.name not in (_LOCK, REQUEST + ".partial") for entry in self.path.iterdir()):

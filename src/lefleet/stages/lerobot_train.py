@@ -229,7 +229,7 @@ def read_curve(lines: Iterable[str], log_every: int) -> tuple[list[LossPoint], l
     return curve, resumed
 
 
-def last_words(lines: Iterable[str], count: int = 3) -> str:
+def last_lines(lines: Iterable[str], count: int = 3) -> str:
     """The last meaningful lines: no log records, no progress bars, no torchcodec.
 
     torchcodec prints a long traceback wherever ffmpeg is missing; LeRobot then uses another

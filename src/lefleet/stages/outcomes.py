@@ -1,4 +1,4 @@
-"""Outcomes that somebody else recorded, for instance on a real robot: a CSV file to a verdict.
+"""Outcomes recorded elsewhere, for instance on a real robot: a CSV file to a verdict.
 
 Paired: columns trial, task, a, b. Unpaired: columns trial, policy, success, with policy a or b, in
 the order in which the trials were run; the i-th of a is paired with the i-th of b, within each task

@@ -19,7 +19,7 @@ from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,
     Invocation,
-    last_words,
+    last_lines,
     log_every,
     parse_bar,
     parse_metrics,
@@ -92,7 +92,7 @@ def _command(
 def _follow(
     command: Invocation, request: TrainRequest, reached: int, log: Any, progress: Progress
 ) -> None:
-    """Run the child to its end, copying what it says to the log and its progress to the user."""
+    """Run the child to its end, copying its output to the log and its progress to the user."""
     before = oom_kills()
     child = launch(
         command.argv,
@@ -121,7 +121,7 @@ def _follow(
     if code < 0:
         raise ChildKilled(f"Training {words}.", where)
     if code:
-        said_last = last_words(said) or "it printed nothing"
+        said_last = last_lines(said) or "it printed nothing"
         raise StageFailed(f"Training {words}: {said_last}.", where)
 
 

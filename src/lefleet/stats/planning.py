@@ -72,7 +72,7 @@ def fixed_power(pairs: int, alpha: float, effect: float, discordance: float) -> 
 def fixed_size(alpha: float, power: float, min_effect: float, discordance: float) -> int | None:
     """Pairs with which a fixed-size exact sign test proves `min_effect` with this `power`.
 
-    None where it takes more than anybody runs.
+    None where that is more than 20,000.
     """
     require_alpha(alpha)
     require_share("power", power)
