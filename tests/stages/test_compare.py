@@ -9,6 +9,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.records import CompareRequest, SeedBlock, TrainRequest
+from lefleet.sim.render import OFF
 from lefleet.stages import run_stage
 from lefleet.stages.child import start
 from lefleet.stages.compare import capped, require_fresh
@@ -82,7 +83,11 @@ def test_a_checkpoint_is_no_better_than_itself(weak, tmp_path):
     assert record.gate.difference == 0.0
 
 
-def test_another_environment_is_compared_through_lerobot_eval(checkpoint, weak, tmp_path):
+def test_another_environment_is_compared_through_lerobot_eval(
+    checkpoint, weak, tmp_path, monkeypatch
+):
+    # lerobot-eval films every episode; black frames cost nothing.
+    monkeypatch.setenv("MUJOCO_GL", OFF)
     env = {"discover_packages_path": "lefleet.sim", "type": "lefleet_metaworld", "task": "push"}
     asked = request(checkpoint, weak, tasks=("push",), max_pairs=6, initial_states=4, env=env)
     record = run_stage(asked, tmp_path / "stock")

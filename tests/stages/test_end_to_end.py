@@ -23,6 +23,7 @@ from lefleet import (
     run_stage,
 )
 from lefleet.records import encode
+from lefleet.sim.render import OFF
 from lefleet.stages.folder import StageFolder, read_record
 from lefleet.stages.lerobot_train import SMALL_STATE_ACT
 from lefleet.stages.references import find_checkpoint
@@ -136,8 +137,10 @@ def episodes_of(folder: Path) -> list[dict]:
     return sorted(found, key=lambda episode: (episode["policy"], episode["task"], episode["seed"]))
 
 
-def test_every_episode_equals_lerobot_eval_s(checkpoint, evaluation, tmp_path):
+def test_every_episode_equals_lerobot_eval_s(checkpoint, evaluation, tmp_path, monkeypatch):
     """The stock program, with our environment through its plugin flag, on the same seeds."""
+    # It films every episode; black frames cost nothing.
+    monkeypatch.setenv("MUJOCO_GL", OFF)
     policy = find_checkpoint(str(checkpoint), "checkpoint").path
     flags = {
         "policy.path": policy,
