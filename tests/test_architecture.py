@@ -210,3 +210,22 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_module_is_long(path):
     assert len(path.read_text().splitlines()) <= 350
+
+
+def public_types(source: str) -> list[str]:
+    """Names of classes and type aliases that other modules may import."""
+    tree = ast.parse(source)
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    names += [node.name.id for node in ast.walk(tree) if isinstance(node, ast.TypeAlias)]
+    assigned = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    names += [node.id for node in assigned if isinstance(node, ast.Name) and not node.id.isupper()]
+    return [name for name in names if name[0].isupper()]
+
+
+def test_no_public_type_name_means_two_things():
+    roots = (SOURCE, CLIENT, ROOT / "plugin" / "src")
+    places: dict[str, list[str]] = {}
+    for path in sorted(path for root in roots for path in root.rglob("*.py")):
+        for name in public_types(path.read_text()):
+            places.setdefault(name, []).append(name_of(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

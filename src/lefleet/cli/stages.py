@@ -75,7 +75,7 @@ def _from_file(command: CompareCommand, path: Path) -> tuple[ComparisonRecord, P
     for name in ("a", "b", "tasks", "seed"):
         if given[name]:
             raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
-    record = compare_outcomes(path, validated(command.options))
+    record = compare_outcomes(path, command.options)
     folder = _folder(command, encode(record))
     present = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     if present - {PLOT, RECORD} or (present and not _is_about(folder, path)):

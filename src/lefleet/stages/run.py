@@ -1,5 +1,6 @@
 """Run one stage in its folder."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
@@ -20,6 +21,13 @@ from lefleet.records import (
     validated,
 )
 from lefleet.stages.folder import Progress, StageFolder, committed, silent
+
+_BODIES: dict[type, str] = {
+    TrainRequest: "train",
+    EvaluateRequest: "evaluate",
+    CompareRequest: "compare",
+    ImproveRequest: "improve",
+}
 
 
 @overload
@@ -64,24 +72,6 @@ def run_stage(request: Request, folder: str | Path, progress: Progress = silent)
 
 
 def _body(request: Request) -> Any:
-    match request:
-        case TrainRequest():
-            from lefleet.stages.train import train
-
-            return train
-        case EvaluateRequest():
-            from lefleet.stages.evaluate import evaluate
-
-            return evaluate
-        case CompareRequest():
-            from lefleet.stages.compare import compare
-
-            return compare
-        case ImproveRequest():
-            from lefleet.stages.improve import improve
-
-            return improve
-        case _:
-            from lefleet.stages.collect import collect
-
-            return collect
+    """The function that does the work; its module is loaded now, for it may import LeRobot."""
+    name = _BODIES.get(type(request), "collect")
+    return getattr(import_module(f"lefleet.stages.{name}"), name)
