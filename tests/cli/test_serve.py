@@ -3,6 +3,7 @@ that never began."""
 
 import json
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -10,11 +11,14 @@ from urllib.request import urlopen
 import pytest
 
 from lefleet.cli.serve import served_fields, served_text
+from lefleet.server import instances
+from lefleet_client.remote import discover
+from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.cli.child import Child, reserved_port
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
-from tests.server.serving import Bench, loaded, manifest_of
+from tests.server.serving import Bench, eventually, loaded, manifest_of, serving
 
 
 @dataclass
@@ -209,6 +213,69 @@ def test_a_port_in_use_ends_with_1_before_a_checkpoint_is_looked_for(lefleet, qu
     assert code == 1
     assert router.endpoint in err
     assert err.count("\n") == 1
+
+
+def _at(router: Router) -> ZenohTransport:
+    return ZenohTransport.open(ZenohSettings(connect=(router.endpoint,)))
+
+
+def _twin(folder: Path, router: Router) -> tuple[str, ...]:
+    return (
+        *("serve", f"--model.repo_or_path={folder}", "--service_name=test", "--server_name=twin"),
+        *(f"--zenoh.connect=[{router.endpoint}]", "--audit=none"),
+    )
+
+
+@pytest.fixture
+def routers():
+    pair = Router(FREE_PORT), Router(FREE_PORT)
+    yield pair
+    for router in pair:
+        router.close()
+
+
+def test_a_second_server_of_one_name_ends_with_2(life, lefleet, routers):
+    folder, router = life.folder / "policy", routers[0]
+    with (
+        _at(router) as node,
+        serving(folder, loaded(folder), node, server_name="twin") as first,
+    ):
+        code, _, err = lefleet(*_twin(folder, router))
+    assert code == 2
+    assert f"the name twin (instance {first.status().instance_id})" in err
+    assert err.endswith("Stop it, or give this one another --server_name.\n")
+
+
+def test_a_server_that_meets_an_earlier_one_of_its_name_drains_and_ends_with_2(
+    life, lefleet, routers, monkeypatch
+):
+    """Neither knows of the other, until their routers are connected."""
+    monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.05)
+    folder = life.folder / "policy"
+    is_over = threading.Event()
+
+    def connect_both() -> None:
+        with _at(routers[1]) as node:
+            eventually(lambda: discover(node, "test", timeout_s=1.0), LONG_S)
+        ends = tuple(router.endpoint for router in routers)
+        both = ZenohSettings(mode="router", listen=(FREE_PORT,), connect=ends)
+        with ZenohTransport.open(both):
+            is_over.wait(LONG_S)
+
+    connecting = threading.Thread(target=connect_both)
+    with (
+        _at(routers[0]) as node,
+        serving(folder, loaded(folder), node, server_name="twin") as first,
+    ):
+        connecting.start()
+        code, _, err = lefleet(*_twin(folder, routers[1]))
+        is_over.set()
+        connecting.join(LONG_S)
+        assert first.is_ready
+    assert code == 2
+    assert "event=second_instance" in err
+    assert "event=drained" in err
+    assert f"instance {first.status().instance_id}" in err.splitlines()[-1]
 
 
 def test_a_signal_while_the_policy_is_loading_ends_it_with_0(lefleet, quiet, monkeypatch):
