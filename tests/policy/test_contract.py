@@ -156,7 +156,7 @@ def test_a_dataset_that_is_gone_is_no_source(tmp_path):
         find(tmp_path, config(TOP))
 
 
-def test_a_speed_that_nobody_knows_is_asked_for(tmp_path):
+def test_a_speed_that_is_unknown_is_asked_for(tmp_path):
     with pytest.raises(BadInput, match=r"contract\.fps: .* unknown"):
         find(tmp_path, config(), msgspec.structs.replace(SAID, fps=None))
 

@@ -81,6 +81,6 @@ def test_settings_of_a_policy_decide_too(name, settings, sharing):
     assert family_of(config(name, **settings)).sharing == sharing
 
 
-def test_nobody_can_vouch_for_lerobots_own():
+def test_lerobots_own_policies_cannot_be_vouched_for():
     with pytest.raises(ValueError, match="vqbet is a policy of LeRobot"):
         vouch("vqbet", Family("shared", "because"))

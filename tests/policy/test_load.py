@@ -67,7 +67,7 @@ def test_a_shared_policy_is_never_reset(policy_of):
         policy_of("act_images").reset()
 
 
-def test_a_type_that_nobody_knows_is_exclusive(policy_of):
+def test_a_type_that_is_unknown_is_exclusive(policy_of):
     served = policy_of("stranger")
     assert (served.capabilities.serving_mode, served.capabilities.supports_rtc) == (
         "exclusive",

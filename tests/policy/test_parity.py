@@ -101,7 +101,7 @@ def test_what_is_left_of_a_chunk_guides_the_next(checkpoint_of, policy_of, rows)
     assert np.abs(chunk.model[:rows] - left).sum() < np.abs(free.model[:rows] - left).sum()
 
 
-def test_a_prefix_is_padded_by_nobody(policy_of):
+def test_a_prefix_is_not_padded(policy_of):
     """Zeros after the true length would be taken for actions."""
     served = policy_of("rtc_flow")
     left = rows_for(served, 3)

@@ -33,7 +33,7 @@ def torch_warns_always():
         torch.set_warn_always(False)
 
 
-def test_views_that_nobody_may_write_to_are_read_without_a_warning(policy_of):
+def test_read_only_views_are_read_without_a_warning(policy_of):
     served = policy_of("act_images")
     request = request_for(served)
     before = {key: value.copy() for key, value in request.frames[0].items()}

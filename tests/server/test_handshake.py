@@ -122,7 +122,7 @@ def test_two_clients_that_share_a_place_in_the_key_tree_are_told_apart():
     assert "choose another" in verdict.reason
 
 
-def test_a_draining_server_takes_nobody():
+def test_a_draining_server_takes_no_robot():
     assert refused(session_open(), occupancy=replace(QUIET, is_draining=True)).check == "draining"
 
 

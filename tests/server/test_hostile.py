@@ -13,23 +13,20 @@ from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import OBSERVATION, ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, Router
-from tests.policy import tiny
-from tests.server.serving import Outcomes, eventually, keys_of, loaded, observation, serving
+from tests.server.serving import Outcomes, eventually, keys_of, observation, serving
 
 MIB = 1 << 20
 GOOD_HEADER = wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("act")
-    tiny.act_images(folder)
-    return folder
+def checkpoint(checkpoint_of):
+    return checkpoint_of("act_images")
 
 
 @pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
+def policy(policy_of):
+    return policy_of("act_images")
 
 
 class Scene:
@@ -87,7 +84,7 @@ HUGE = {"dtype": "float32", "shape": [2**31, 2**31], "data": b""}
 BOMB = {"codec": "jpeg", "shape": [60000, 60000, 3], "data": b"\xff\xd8\xff\xe0"}
 
 
-def test_garbage_in_headers_is_counted_and_answered_by_nobody(scene):
+def test_garbage_in_headers_is_counted_and_not_answered(scene):
     stranger = scene.stranger("stranger")
     good = GOOD_HEADER.pack()
     wrong = [
@@ -165,7 +162,7 @@ def test_a_flood_costs_a_mailbox_and_not_memory(scene):
     greedy.close()
 
 
-def test_many_strangers_do_not_fill_the_server(scene, caplog):
+def test_many_unknown_clients_do_not_fill_the_server(scene, caplog):
     caplog.set_level(logging.INFO, "lefleet.server")
     for number in range(600):
         stranger = scene.stranger(f"stranger {number}")
@@ -193,7 +190,7 @@ def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, c
     np.testing.assert_array_equal(scene.ask(), scene.expected)
 
 
-def test_keys_of_nobody_are_counted_and_logged_once(scene, caplog):
+def test_keys_of_no_client_are_counted_and_logged_once(scene, caplog):
     key = scene.keys("stranger").obs.replace("stranger", "obs")
     publisher = scene._nodes[1].publisher(key, OBSERVATION)
     for _ in range(50):

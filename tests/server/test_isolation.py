@@ -5,22 +5,19 @@ import threading
 import numpy as np
 import pytest
 
-from tests.policy import tiny
-from tests.server.serving import Bench, loaded, observation
+from tests.server.serving import Bench, observation
 
 ROBOTS = 8
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("relative")
-    tiny.relative_act(folder)
-    return folder
+def checkpoint(checkpoint_of):
+    return checkpoint_of("relative_act")
 
 
 @pytest.fixture(scope="module")
-def policy(checkpoint):
-    return loaded(checkpoint)
+def policy(policy_of):
+    return policy_of("relative_act")
 
 
 class SharedPipeline:

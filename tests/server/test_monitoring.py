@@ -187,7 +187,7 @@ def test_only_reading_is_possible(health):
         assert error.code == 501
 
 
-def test_a_visitor_who_says_nothing_holds_up_nobody(health):
+def test_a_silent_connection_holds_up_no_other(health):
     place = urlsplit(health.address)
     with socket.create_connection((place.hostname, place.port), LONG_S):
         assert get(health, "/healthz")[0] == 200

@@ -68,7 +68,7 @@ def test_stdout_gets_lines_and_stays_open(capfdbinary):
     assert capfdbinary.readouterr().out.count(b'"event":"request"') == 2
 
 
-def test_none_is_nobody():
+def test_none_is_no_log():
     assert open_audit("none") is None
 
 
@@ -77,7 +77,7 @@ def test_a_place_that_cannot_be_written_is_bad_input(tmp_path):
         open_audit(str(tmp_path))
 
 
-def test_a_stream_that_fails_harms_nobody():
+def test_a_stream_that_fails_is_only_counted():
     class Broken(io.BytesIO):
         def write(self, data):
             raise BrokenPipeError
@@ -116,7 +116,7 @@ def test_work_is_done_in_order_and_finished_before_it_closes():
     assert work.skipped == 0
 
 
-def test_whoever_offers_too_much_does_not_wait_and_it_is_counted():
+def test_offering_too_much_does_not_wait_and_is_counted():
     started, may_go = threading.Event(), threading.Event()
 
     def stuck(number: int) -> None:

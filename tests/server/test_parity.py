@@ -9,24 +9,21 @@ from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.policy import tiny
 from tests.policy.asking import TASK, Local, frames_for, rows_for, same
-from tests.server.serving import loaded, serving
-
-PLUGINS = f"[{tiny.PLUGINS}]"
+from tests.server.serving import serving
 
 
 @pytest.fixture
-def remote_and_local(request, tmp_path, router):
+def remote_and_local(request, checkpoint_of, policy_of, router):
     """A remote policy, the served one, and LeRobot's own, all of one checkpoint."""
-    getattr(tiny, request.param)(tmp_path)
-    policy = loaded(tmp_path, model__discover_packages=PLUGINS)
+    folder, policy = checkpoint_of(request.param), policy_of(request.param)
     with (
         ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as node,
-        serving(tmp_path, policy, node),
+        serving(folder, policy, node),
         RemotePolicy(
             router.endpoint, "test", task=TASK, image_codec="raw", wants_rtc=True, timeout_s=30
         ) as remote,
     ):
-        yield remote, policy, Local(tmp_path)
+        yield remote, policy, Local(folder)
 
 
 def of(*names: str):

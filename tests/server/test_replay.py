@@ -11,20 +11,19 @@ from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings
 from lefleet.server.replay import replay
 from lefleet_client import wire
-from tests.policy import tiny
-from tests.server.serving import Bench, loaded, manifest_of, observation
+from tests.server.serving import Bench, manifest_of, observation
 
 COUNT = 3
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.diffusion_history(tmp_path_factory.mktemp("replay") / "policy")
+def folder(checkpoint_of):
+    return checkpoint_of("diffusion_history")
 
 
 @pytest.fixture(scope="module")
-def policy(folder):
-    return loaded(folder)
+def policy(policy_of):
+    return policy_of("diffusion_history")
 
 
 @pytest.fixture(scope="module")

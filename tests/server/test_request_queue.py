@@ -163,7 +163,7 @@ def test_what_comes_late_is_past_while_the_newer_one_is_here():
     assert answer_next(queue) == ("a", 1)
 
 
-def test_the_one_who_waited_longest_goes_next():
+def test_the_session_that_waited_longest_goes_next():
     turns = RoundRobin()
     assert [turns.pick(["a", "b", "c"]) for _ in range(6)] == ["a", "b", "c", "a", "b", "c"]
 
@@ -185,7 +185,7 @@ def test_coming_anew_for_each_request_gains_nothing():
 
 
 @given(st.lists(st.sets(st.sampled_from("bcdef")), min_size=1, max_size=60))
-def test_nobody_waits_longer_than_one_round(waiting_with_greedy):
+def test_no_session_waits_longer_than_one_round(waiting_with_greedy):
     """The greedy "a" always asks; whoever else waits is served before it is served twice more."""
     turns = RoundRobin()
     passed = Counter()

@@ -11,7 +11,7 @@ from lefleet_client import wire
 from lefleet_client.remote import RequestRejected, RobotFeatures
 from lefleet_client.transport import OBSERVATION
 from tests.policy import tiny
-from tests.server.serving import Bench, Gated, Outcomes, eventually, loaded, observation
+from tests.server.serving import Bench, Gated, Outcomes, eventually, observation
 
 
 class Sender:
@@ -70,7 +70,7 @@ def test_one_greedy_robot_gets_no_more_turns_than_the_others(checkpoint, policy)
     assert max(grants.values()) - min(grants.values()) <= 1, grants
 
 
-def test_an_answer_that_arrives_after_a_reset_is_for_nobody(checkpoint, policy):
+def test_an_answer_that_arrives_after_a_reset_is_stale(checkpoint, policy):
     gated, outcomes = Gated(policy), Outcomes()
     with Bench(checkpoint, gated, {"observers": [outcomes]}) as bench:
         sender = Sender(bench, policy, "arm")
@@ -169,12 +169,13 @@ def test_copying_processors_holds_up_no_handshake_and_no_other_robot(checkpoint,
     assert all(name.startswith("prepare-") for name in watched.made_by)
 
 
-def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(tmp_path):
-    tiny.act_images(tmp_path)
-    policy = loaded(tmp_path)
+def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(
+    checkpoint_of, policy_of
+):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
     other = "observation.images.other"
     side = np.zeros((24, 32, 3), np.uint8)
-    with Bench(tmp_path, policy) as bench:
+    with Bench(folder, policy) as bench:
         sender = Sender(bench, policy, "arm")
         heard = bench.listen("arm")
         seen = observation(policy, seed=1)
@@ -245,10 +246,9 @@ def test_superseded_requests_are_reported_with_the_next_answer(checkpoint, polic
     ]
 
 
-def test_an_image_that_would_hold_up_everybody_is_refused(tmp_path):
-    tiny.act_images(tmp_path)
-    policy = loaded(tmp_path)
-    with Bench(tmp_path, policy) as bench, bench.robot("arm", image_codec="jpeg") as robot:
+def test_an_image_that_would_hold_up_all_robots_is_refused(checkpoint_of, policy_of):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
+    with Bench(folder, policy) as bench, bench.robot("arm", image_codec="jpeg") as robot:
         seen = observation(policy, 0)
         with pytest.raises(RequestRejected, match=r"images\.top: 1500 x 1500 .* resize it"):
             robot.infer(seen | {tiny.TOP: np.zeros((1500, 1500, 3), np.uint8)})
@@ -335,10 +335,9 @@ def test_an_observer_that_fails_ends_nothing(checkpoint, policy):
             robot.infer(observation(policy, step))
 
 
-def test_a_probe_may_be_no_larger_than_an_observation(tmp_path):
-    tiny.act_images(tmp_path)
-    policy = loaded(tmp_path)
-    with Bench(tmp_path, policy) as bench, bench.robot("arm", image_codec="auto") as robot:
+def test_a_probe_may_be_no_larger_than_an_observation(checkpoint_of, policy_of):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
+    with Bench(folder, policy) as bench, bench.robot("arm", image_codec="auto") as robot:
         seen = observation(policy, 0) | {tiny.TOP: np.zeros((1500, 1500, 3), np.uint8)}
         with pytest.raises(RequestRejected, match="resize it"):
             robot.infer(seen)

@@ -97,7 +97,7 @@ def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkp
             robot.infer(observation(policy, 0))
 
 
-def test_a_session_cannot_be_closed_with_what_everybody_can_see(checkpoint, policy):
+def test_a_session_cannot_be_closed_with_what_a_status_shows(checkpoint, policy):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
         status = bench.service.status(with_clients=True)
         shown = status.clients[0].session_id
@@ -200,11 +200,12 @@ def test_trust_in_the_order_of_columns_is_a_warning_in_every_ack(tmp_path):
 
 
 @pytest.mark.parametrize("builder", ["vqbet", "tdmpc", "stranger"])
-def test_a_policy_that_cannot_be_shared_takes_one_robot_and_says_why(tmp_path, builder):
-    getattr(tiny, builder)(tmp_path)
-    policy = loaded(tmp_path, model__discover_packages=f"[{tiny.PLUGINS}]")
+def test_a_policy_that_cannot_be_shared_takes_one_robot_and_says_why(
+    checkpoint_of, policy_of, builder
+):
+    policy = policy_of(builder)
     assert policy.capabilities.serving_mode == "exclusive"
-    with Bench(tmp_path, policy) as bench, bench.robot("first") as first:
+    with Bench(checkpoint_of(builder), policy) as bench, bench.robot("first") as first:
         with pytest.raises(Refused) as refused:
             bench.robot("second")
         assert policy.mode_reason in str(refused.value)

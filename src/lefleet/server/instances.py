@@ -2,7 +2,7 @@
 
 Two servers under one name would both answer every observation, perhaps with different checkpoints.
 Every start of a server has an instance id of its own, which begins with the time of the start. So
-a restarted server is told from a second one, and both of two agree which of them started later.
+a restarted server differs from a second one, and both of two agree which of them started later.
 """
 
 import logging
@@ -74,7 +74,7 @@ class InstanceWatch:
 
     They can appear when two start at the same time, or when a partition of the network heals. The
     one that started later gives way: `give_way` is called once, with the other's status. A server
-    that drains is ignored, because it is about to go.
+    that drains is ignored, because it is about to go. Only the thread writes what it has seen.
     """
 
     def __init__(

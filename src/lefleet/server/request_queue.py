@@ -28,7 +28,7 @@ class Incoming:
 @dataclass(eq=False)
 class Job:
     """One request that is worked on. A session has one at most, from preparing to the answer, so
-    whoever holds the job may use the session's pipeline and counters without a lock."""
+    its holder may use the session's pipeline and counters without a lock."""
 
     session: Session
     incoming: Incoming
