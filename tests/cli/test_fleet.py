@@ -16,7 +16,7 @@ from lefleet_client.wire import STATUS, ServiceKeys
 from tests.cli.child import Child
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.policy import tiny
-from tests.server.outcomes import status
+from tests.server.samples import status
 from tests.server.serving import loaded, manifest_of, serving
 
 

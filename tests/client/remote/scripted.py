@@ -118,7 +118,8 @@ def answer(request: ServerRequest) -> None:
 class ScriptedServer:
     """Answers on the transport's threads; `act` is called for each observation of a session.
 
-    What came is in the logs `opens`, `closes`, `resets` and `observations`.
+    What came is in the logs `opens`, `closes`, `resets` and `observations`; observations without a
+    session are in `sessionless`.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class ScriptedServer:
         self.rejection = rejection
         self.draining = draining
         self.opens, self.closes, self.resets, self.observations = Log(), Log(), Log(), Log()
+        self.sessionless = Log()
         self._transport = transport
         self._service, self._load = service, load
         self.capabilities = capabilities(model, digest)
@@ -187,6 +189,7 @@ class ScriptedServer:
         client = wire.parse_key(sample.key).client
         request = ServerRequest(self, client, header, wire.OBSERVATION.decode(sample.payload))
         if self._epochs.get(client) != header.session_epoch:
+            self.sessionless.add(request)
             request.event(wire.SessionClosed(reason="there is no session; open one"))
             return
         self.observations.add(request)
