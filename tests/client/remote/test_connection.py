@@ -16,8 +16,8 @@ from lefleet_client.remote import (
     ServerDraining,
     TimedOut,
     WrongModel,
+    discovery,
     machine,
-    selection,
 )
 from lefleet_client.remote.connection import Connection
 from lefleet_client.remote.states import Phase
@@ -329,7 +329,7 @@ def test_a_chunk_of_other_columns_is_refused(world):
 
 
 def test_headers_are_written_in_the_version_that_was_agreed_on(world, monkeypatch):
-    for module in (selection, header):
+    for module in (wire, header):
         monkeypatch.setattr(module, "OLDEST_VERSION", 0)
     server = acknowledging(world.server(), schema_version=0)
     world.robot().infer(observation())
@@ -492,7 +492,7 @@ def test_a_server_that_comes_back_ends_a_long_backoff(any_world, monkeypatch):
 def test_a_listener_hears_what_becomes_of_the_session(world):
     """Without blocking: `poll` reads the news, `step` performs one action."""
     heard = []
-    spec = selection.SessionSpec(client_id="arm", endpoints="test", service="fold")
+    spec = discovery.SessionSpec(client_id="arm", endpoints="test", service="fold")
     server = world.server("a")
     robot = Connection(world.network.node(), spec, ask_timeout_s=2.0, listener=heard.append)
     session = robot.ready(time.monotonic() + LONG_S)

@@ -8,8 +8,8 @@ import pytest
 
 from lefleet_client import wire
 from lefleet_client.remote import NoServer, Refused, Replaced, WrongModel, machine
+from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.machine import advance, backoff_s, begin
-from lefleet_client.remote.selection import SessionSpec
 from lefleet_client.remote.states import (
     GRACE_S,
     Check,

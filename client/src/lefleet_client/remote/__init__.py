@@ -2,14 +2,12 @@
 
     errors       what can go wrong, as the robot's operator needs to know it
     observation  a robot's features and arrays, and the body of an observation
-    discovery    which servers are there
-    selection    which of them fit, and whether one acknowledged what was asked for
+    discovery    which servers are there, which fit, whether one acknowledged what was asked
     states       state, events and actions of the connection
     machine      the connection's transitions, as a pure function
     endpoints    what is declared and asked for one session, and what callbacks leave
     connection   performs the actions, and feeds the events
-    exchange     one call: choose the image codec, send, wait, send again
-    chunk        what comes back
+    exchange     one call: choose the image codec, send, wait, send again, until a chunk comes
     policy       RemotePolicy: one caller at a time
     ping         where the time goes
 
@@ -19,7 +17,6 @@ Imports numpy, and OpenCV where images are resized. Robots, lefleet's commands a
 it.
 """
 
-from lefleet_client.remote.chunk import RemoteChunk, Timing
 from lefleet_client.remote.discovery import discover
 from lefleet_client.remote.errors import (
     BadObservation,
@@ -33,6 +30,7 @@ from lefleet_client.remote.errors import (
     TimedOut,
     WrongModel,
 )
+from lefleet_client.remote.exchange import RemoteChunk, Timing
 from lefleet_client.remote.observation import RobotFeatures
 from lefleet_client.remote.ping import PingReport, Spread, example_observation, ping
 from lefleet_client.remote.policy import RemotePolicy

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lefleet_client import wire
-from lefleet_client.remote.discovery import ask_statuses, named
+from lefleet_client.remote.discovery import SessionSpec, ask_statuses, named
 from lefleet_client.remote.endpoints import Inbox, PresenceSeen, Received, SessionEndpoints
 from lefleet_client.remote.errors import RemoteError
 from lefleet_client.remote.machine import advance, begin
 from lefleet_client.remote.observation import Codec
-from lefleet_client.remote.selection import SessionSpec
 from lefleet_client.remote.states import (
     Check,
     ClientSession,

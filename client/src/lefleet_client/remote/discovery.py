@@ -1,18 +1,21 @@
-"""Which servers are there: one question that all of them answer."""
+"""Which servers are there, which fit a robot, and whether one acknowledged what was asked."""
 
+import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from lefleet_client.transport import Reply, Transport
-from lefleet_client.wire import (
-    STATUS,
-    STATUS_REQUEST,
-    BadBody,
-    ServerStatus,
-    StatusRequest,
-    matching_servers,
-    slug,
+from lefleet_client import wire
+from lefleet_client.remote.errors import (
+    NoServer,
+    Refused,
+    RemoteError,
+    ServerDraining,
+    SeveralServices,
+    WrongModel,
 )
+from lefleet_client.remote.observation import RobotFeatures
+from lefleet_client.transport import Reply, Transport
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,13 +28,13 @@ def discover(
     timeout_s: float = 1.0,
     *,
     with_clients: bool = False,
-) -> tuple[ServerStatus, ...]:
+) -> tuple[wire.ServerStatus, ...]:
     """Every server that answers in time, replicas beside each other; an empty name means any.
 
     A name may be given in full or as the segment of the key that it folds to; where a server has
     exactly this name, the others are not meant. `with_clients` asks for each server's robots too.
     """
-    pattern = matching_servers(model, revision, service).status
+    pattern = wire.matching_servers(model, revision, service).status
     statuses, _ = ask_statuses(transport, pattern, timeout_s, with_clients=with_clients)
     meant = named(statuses, service=service, model=model, revision=revision)
     return tuple(sorted(meant, key=lambda one: (*kind(one), one.server)))
@@ -39,34 +42,200 @@ def discover(
 
 def ask_statuses(
     transport: Transport, pattern: str, timeout_s: float, *, with_clients: bool = False
-) -> tuple[tuple[ServerStatus, ...], bool]:
+) -> tuple[tuple[wire.ServerStatus, ...], bool]:
     """The statuses under these keys, and whether every server that was asked has answered."""
-    request = STATUS_REQUEST.encode(StatusRequest(with_clients=with_clients))
+    request = wire.STATUS_REQUEST.encode(wire.StatusRequest(with_clients=with_clients))
     answers = transport.ask(pattern, request, timeout_s)
     read = [_read(reply) for reply in answers.replies]
     return tuple(status for status in read if status is not None), answers.is_complete
 
 
-def _read(reply: Reply) -> ServerStatus | None:
+def _read(reply: Reply) -> wire.ServerStatus | None:
     try:
-        return STATUS.decode(reply.payload)
-    except BadBody as error:
+        return wire.STATUS.decode(reply.payload)
+    except wire.BadBody as error:
         _LOG.warning("%s: the status cannot be read: %s", reply.key, error)
         return None
 
 
-def kind(status: ServerStatus) -> tuple[str, str, str]:
+def kind(status: wire.ServerStatus) -> tuple[str, str, str]:
     """Service, model and revision: replicas have them in common."""
     return status.service, status.capabilities.model, status.capabilities.revision
 
 
 def named(
-    found: Iterable[ServerStatus], *, service: str = "", model: str = "", revision: str = ""
-) -> list[ServerStatus]:
+    found: Iterable[wire.ServerStatus], *, service: str = "", model: str = "", revision: str = ""
+) -> list[wire.ServerStatus]:
     """Those that are meant by these names; an empty name means any."""
     meant = list(found)
     for place, given in enumerate((service, model, revision)):
         if given:
             exact = [one for one in meant if kind(one)[place] == given]
-            meant = exact or [one for one in meant if slug(kind(one)[place], "name") == given]
+            meant = exact or [one for one in meant if wire.slug(kind(one)[place], "name") == given]
     return meant
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What a robot looks for, and what it says about itself; empty names mean any.
+
+    The first session binds all later ones to its names and checkpoint: a robot that moves to
+    another server must not come under another policy unasked.
+    """
+
+    client_id: str
+    endpoints: str
+    """Where servers are looked for, as texts name it."""
+    service: str = ""
+    model: str = ""
+    revision: str = ""
+    pin_digest: str = ""
+    robot: RobotFeatures | None = None
+    task: str = ""
+    wants_rtc: bool = False
+    image_codec: wire.CodecChoice = "auto"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    is_bound: bool = False
+
+    @property
+    def sought(self) -> str:
+        names = {"service": self.service, "model": self.model, "revision": self.revision}
+        return " ".join(f"{key} {name!r}" for key, name in names.items() if name) or "any service"
+
+    def bound_to(self, status: wire.ServerStatus, ack: wire.SessionAck) -> "SessionSpec":
+        served = ack.capabilities
+        return replace(
+            self,
+            service=status.service,
+            model=served.model,
+            revision=served.revision,
+            pin_digest=served.digest,
+            robot=self.robot or RobotFeatures.of(served.contract),
+            is_bound=True,
+        )
+
+    def opening(self, status: wire.ServerStatus, session_epoch: int) -> wire.SessionOpen:
+        served = status.capabilities
+        robot = self.robot or RobotFeatures.of(served.contract)
+        return wire.SessionOpen(
+            model=served.model,
+            revision=served.revision,
+            service=status.service,
+            client_id=self.client_id,
+            session_epoch=session_epoch,
+            action_names=robot.action_names,
+            vectors=dict(robot.vectors),
+            cameras=dict(robot.cameras),
+            fps=robot.fps,
+            robot_type=robot.robot_type,
+            task=self.task,
+            wants_rtc=self.wants_rtc,
+            pin_digest=self.pin_digest,
+            image_codec=self.image_codec,
+            tags=dict(self.tags),
+        )
+
+
+def candidates(
+    spec: SessionSpec, found: tuple[wire.ServerStatus, ...]
+) -> tuple[wire.ServerStatus, ...] | RemoteError:
+    """The servers to ask, least loaded first, or why there is none; `found` is not empty.
+
+    Ties are broken by a hash of client and server, so that robots spread over equal replicas.
+    """
+    fitting = named(found, model=spec.model, revision=spec.revision)
+    if not fitting:
+        accept = "make a new RemotePolicy to accept it" if spec.is_bound else "ask for that"
+        return WrongModel(
+            f"{spec.sought} is wanted, but {kinds(found)} is served; {accept}, or start a server "
+            "with the model that is wanted"
+        )
+    if len({kind(one) for one in fitting}) > 1:
+        return SeveralServices(
+            f"several services fit: {kinds(fitting)}; say which one with service, model or revision"
+        )
+    pinned = [one for one in fitting if spec.pin_digest in ("", one.capabilities.digest)]
+    if not pinned:
+        return _other_checkpoint(spec, fitting[0].server, fitting[0].capabilities.digest)
+    staying = [one for one in pinned if not one.draining]
+    if not staying:
+        names = ", ".join(one.server for one in found)
+        return ServerDraining(
+            f"{names}: about to stop, and no other replica of {spec.sought} is there; start one, "
+            "or try again when the server is back"
+        )
+    return tuple(
+        sorted(staying, key=lambda one: (round(one.load, 1), _tie_break(spec, one.server)))
+    )
+
+
+def nothing_found(spec: SessionSpec, others: tuple[wire.ServerStatus, ...]) -> NoServer:
+    there = f"there is {kinds(others)}" if others else "no other server answers either"
+    return NoServer(
+        f"no server answers for {spec.sought} at {spec.endpoints}; {there}. Is the server running, "
+        "and are address and service right?"
+    )
+
+
+def fault(
+    spec: SessionSpec, status: wire.ServerStatus, session_epoch: int, ack: wire.SessionAck
+) -> RemoteError | None:
+    """What the server acknowledged that was not asked for."""
+    served = ack.capabilities
+    if spec.pin_digest not in ("", served.digest):
+        return _other_checkpoint(spec, status.server, served.digest)
+    if ack.instance_id != status.instance_id:
+        return NoServer(
+            f"server {status.server} was restarted while a session was opened, or two servers have "
+            "that name; give each server its own server_name"
+        )
+    asked = {
+        "model": (status.capabilities.model, served.model),
+        "revision": (status.capabilities.revision, served.revision),
+        "session_epoch": (session_epoch, ack.session_epoch),
+    }
+    for name, (there, acknowledged) in asked.items():
+        if acknowledged != there:
+            return NoServer(
+                f"server {status.server} is faulty: {name} {there!r} was asked for, "
+                f"{acknowledged!r} acknowledged"
+            )
+    if not wire.OLDEST_VERSION <= ack.schema_version <= wire.SCHEMA_VERSION:
+        return NoServer(
+            f"server {status.server} is faulty: schema version {ack.schema_version} was not "
+            f"offered; {wire.OLDEST_VERSION} to {wire.SCHEMA_VERSION} were"
+        )
+    return None
+
+
+def refusal(
+    spec: SessionSpec, status: wire.ServerStatus, rejected: wire.SessionRejected
+) -> RemoteError:
+    """Why this server does not take the robot; another replica may decide otherwise."""
+    text = f"server {status.server} refused the session ({rejected.check}): {rejected.reason}"
+    if rejected.check == "draining":
+        return ServerDraining(f"{text}; start another replica, or try again when it is back")
+    if rejected.check == "digest":
+        return _other_checkpoint(spec, status.server, status.capabilities.digest)
+    return Refused(rejected.check, rejected.reason, text)
+
+
+def kinds(found: Iterable[wire.ServerStatus]) -> str:
+    """The services, models and revisions among these servers."""
+    return ", ".join(
+        f"{service!r} ({model} {revision})"
+        for service, model, revision in sorted({kind(one) for one in found})
+    )
+
+
+def _other_checkpoint(spec: SessionSpec, server: str, digest: str) -> WrongModel:
+    text = f"server {server} serves checkpoint {digest[:12]}, pinned is {spec.pin_digest[:12]}"
+    if spec.is_bound:
+        return WrongModel(
+            f"{text}: it serves another checkpoint now; make a new RemotePolicy to accept it"
+        )
+    return WrongModel(f"{text}; change pin_digest, or start a server with that checkpoint")
+
+
+def _tie_break(spec: SessionSpec, server: str) -> bytes:
+    return hashlib.sha256(f"{spec.client_id} {server}".encode()).digest()

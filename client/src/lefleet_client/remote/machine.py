@@ -15,6 +15,7 @@ what they give back as events. Messages of the server are events as they are on 
 import hashlib
 from dataclasses import replace
 
+from lefleet_client.remote.discovery import SessionSpec, candidates, fault, nothing_found, refusal
 from lefleet_client.remote.errors import (
     NoServer,
     Refused,
@@ -24,7 +25,6 @@ from lefleet_client.remote.errors import (
     SeveralServices,
     WrongModel,
 )
-from lefleet_client.remote.selection import SessionSpec, candidates, fault, nothing_found, refusal
 from lefleet_client.remote.states import (
     Check,
     ClientSession,

@@ -13,10 +13,10 @@ from typing import Any, SupportsIndex
 
 from numpy.typing import NDArray
 
-from lefleet_client.remote.chunk import RemoteChunk
 from lefleet_client.remote.connection import Connection
+from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.errors import NoServer, RemoteError
-from lefleet_client.remote.exchange import Exchange
+from lefleet_client.remote.exchange import Exchange, RemoteChunk
 from lefleet_client.remote.observation import (
     ArrayFrame,
     ObservationReader,
@@ -27,7 +27,6 @@ from lefleet_client.remote.observation import (
     require_resizing,
     whole,
 )
-from lefleet_client.remote.selection import SessionSpec
 from lefleet_client.transport import (
     CannotOpen,
     CloseAtExit,

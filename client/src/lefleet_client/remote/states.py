@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
+from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.errors import RemoteError
 from lefleet_client.remote.observation import Codec
-from lefleet_client.remote.selection import SessionSpec
 from lefleet_client.wire import (
     Draining,
     ServerStatus,
