@@ -4,11 +4,12 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lefleet.errors import StageFailed
 from lefleet.records import EvaluateRequest
-from lefleet.stages import evaluate
+from lefleet.stages import evaluate, run_stage
 from lefleet.stages.evaluate import eval_command, rate, stock_episodes, summarise
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.references import CheckpointReference
@@ -134,3 +135,17 @@ def test_a_failing_evaluation_is_reported_with_its_last_words(run_block, tmp_pat
     with pytest.raises(StageFailed, match=r"exited with code 1: .*no such environment") as caught:
         run_block("raise SystemExit('ValueError: no such environment')")
     assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy
+
+
+def test_a_checkpoint_that_changes_while_it_is_evaluated_is_refused(tmp_path, monkeypatch):
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"old")
+    (weights.parent / "config.json").write_text("{}")
+    program = f"{reporting(task(0, [True], [1]))}; open({str(weights)!r}, 'wb').write(b'new')"
+    argv = (sys.executable, "-c", program)
+    monkeypatch.setattr(evaluate, "eval_command", lambda *of: (*argv, str(of[-1])))
+    request = msgspec.structs.replace(REQUEST, checkpoint=str(weights.parent))
+    with pytest.raises(StageFailed, match="checkpoint: its content has changed"):
+        run_stage(request, tmp_path / "evaluate")
+    assert not (tmp_path / "evaluate" / "record.json").exists()

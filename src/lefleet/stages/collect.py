@@ -70,6 +70,7 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
     behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
     wanted = rolled_out(request, checkpoint, behaviour, keep_failures=not takeover)
     gathered = gather(wanted, stage, progress)
+    stage.pin(checkpoint=checkpoint.digest_now())
     untouched = [task for task, kept in gathered.kept.items() if not kept]
     if untouched:
         raise StageFailed(

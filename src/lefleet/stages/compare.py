@@ -68,6 +68,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
+    stage.pin(checkpoint=candidate.digest_now(), baseline=baseline.digest_now())
     return comparison(paired.judge, source)
 
 

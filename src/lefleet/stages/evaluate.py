@@ -42,6 +42,7 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
         else:
             _run_missing(request, tasks, checkpoint.path, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
+    stage.pin(checkpoint=checkpoint.digest_now())
     return EvaluationRecord(
         result=summarise(checkpoint, tasks, episodes),
         tasks=tasks,

@@ -80,8 +80,9 @@ class StageFolder:
     def pin(self, **digests: str) -> None:
         """Remember what the stage works with, or see that it is still the same.
 
-        A request names folders. What lies in them may change between two attempts, and one
-        record must not speak of two checkpoints or two datasets.
+        A request names folders. What lies in them may change between two attempts, or while the
+        workers load a checkpoint, and one record must not be about two checkpoints or two datasets.
+        So checkpoints are pinned before and after they acted.
         """
         path = self.path / INPUTS
         if not path.exists():

@@ -30,6 +30,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     behaviour = TakeOver(patience=request.patience) if correct else Act()
     wanted = rolled_out(request, checkpoint, behaviour)
     gathered = gather(wanted, stage, progress)
+    stage.pin(checkpoint=checkpoint.digest_now())
     allowed = room(len(demos.episodes), earlier, request.mixing_ratio)
     candidates = gathered.interleaved()
     taken = candidates[:allowed]

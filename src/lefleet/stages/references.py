@@ -23,6 +23,10 @@ class CheckpointReference(NamedTuple):
     path: str
     digest: str
 
+    def digest_now(self) -> str:
+        """Of its files as they are now; cheap where they have not changed."""
+        return checkpoint_digest(Path(self.path))
+
 
 class DatasetReference(NamedTuple):
     """Data to train on or to add to."""
