@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from contextlib import contextmanager
 
 import msgspec
@@ -14,7 +15,9 @@ from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from lefleet_client.wire import STATUS, ServiceKeys
 from tests.cli.child import Child
+from tests.client.remote.scripted import ScriptedServer
 from tests.client.transport.networks import FREE_PORT, Router
+from tests.client.transport.programs import run_in_loops
 from tests.policy import tiny
 from tests.server.samples import status
 from tests.server.serving import loaded, manifest_of, serving
@@ -209,3 +212,12 @@ def test_a_server_that_is_taken_says_so_in_one_line(router, lefleet, tmp_path):
         "taken: the manifest says so. A ping needs a free session; see which robots hold them: "
         "lefleet fleet"
     )
+
+
+@pytest.mark.chaos
+def test_no_ping_of_three_hundred_aborts_at_its_end(router):
+    settings = ZenohSettings(connect=(router.endpoint,))
+    with ZenohTransport.open(settings) as transport:
+        ScriptedServer(transport)
+        ping = ["ping", "fold", "--connect", router.endpoint, "--count", "1"]
+        assert run_in_loops([sys.executable, "-m", "lefleet", *ping], 300) == {(0, "")}

@@ -31,8 +31,8 @@ ONLY_LEFLEET = {
             "key_exprs": ["@lefleet/**"],
         }
     ],
-    "subjects": [{"id": "everybody"}],
-    "policies": [{"rules": ["lefleet"], "subjects": ["everybody"]}],
+    "subjects": [{"id": "all"}],
+    "policies": [{"rules": ["lefleet"], "subjects": ["all"]}],
 }
 
 
@@ -88,11 +88,11 @@ def test_the_right_password_opens(guarded_router):
 
 @pytest.mark.parametrize("extra", [password("arm", "wrong"), {}], ids=["wrong", "none"])
 def test_without_the_right_password_the_text_says_where_to_look(guarded_router, extra):
-    settings = ZenohSettings(connect=(guarded_router.endpoint,), extra=extra, open_timeout_s=0.5)
+    settings = ZenohSettings(connect=(guarded_router.endpoint,), extra=extra, open_timeout_s=0.2)
     with pytest.raises(CannotOpen, match="address, password and certificates"):
         ZenohTransport.open(settings)
     with pytest.raises(NoServer, match="password"):
-        RemotePolicy(guarded_router.endpoint, "fold", zenoh_extra=extra, connect_timeout_s=0.5)
+        RemotePolicy(guarded_router.endpoint, "fold", zenoh_extra=extra, connect_timeout_s=0.2)
 
 
 def test_a_robot_hands_its_password_on(guarded_router):

@@ -56,7 +56,7 @@ def test_a_listener_that_never_answers_is_given_up():
             ZenohTransport.open(ZenohSettings(connect=(endpoint,), open_timeout_s=0.3))
 
 
-def test_a_peer_opens_alone_and_connects_when_somebody_listens():
+def test_a_peer_opens_alone_and_connects_when_another_listens():
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         endpoint = f"tcp/127.0.0.1:{reserved.getsockname()[1]}"
     with ZenohTransport.open(ZenohSettings(mode="peer", connect=(endpoint,))) as early:
@@ -227,7 +227,7 @@ def test_two_routers_carry_messages_from_one_side_to_the_other():
     first.close()
 
 
-def test_a_frozen_process_holds_nobody_up_and_is_missed(network):
+def test_a_frozen_process_stalls_no_other_and_is_missed(network):
     edge, log = network.node(), Log()
     edge.watch("child/alive", log.add)
     command = [sys.executable, "-c", CHILD, network.router.endpoint]

@@ -38,7 +38,7 @@ def test_servers_are_looked_for_under_any_or_all_of_their_names():
         matching_servers(service="*")
 
 
-def test_a_strangers_wildcard_does_not_see_the_tree():
+def test_the_wildcard_of_another_program_does_not_see_the_tree():
     key = zenoh.KeyExpr(SERVICE.server("a").client("b").obs)
     assert not zenoh.KeyExpr("**").intersects(key)
     assert zenoh.KeyExpr(SERVICE.server("a").any_client.obs).intersects(key)

@@ -158,16 +158,31 @@ class CloseAtExit:
             self._finalizer.detach()
 
 
+class _Here(threading.local):
+    """Whether this thread is inside Zenoh."""
+
+    is_inside = False
+
+
+_here = _Here()
+
+
 @contextmanager
 def inside_zenoh() -> Iterator[None]:
-    """Around every call of Zenoh and every release of its objects; Closed when it is too late."""
-    if threading.current_thread() is threading.main_thread():
+    """Around every call of Zenoh and every release of its objects; Closed when it is too late.
+
+    A thread that is inside may enter again.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main or _here.is_inside:
         _exit.start()
         yield
         return
     guard = _exit
     guard.enter()
+    _here.is_inside = True
     try:
         yield
     finally:
+        _here.is_inside = False
         guard.leave()

@@ -34,7 +34,7 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node. Others are found by `connect` and `listen` alone, never by multicast.
 
-    A client fails to open when nobody answers; peers and routers open, and keep trying. `extra`
+    A client fails to open when no node answers; peers and routers open, and keep trying. `extra`
     holds Zenoh's own settings by path, such as `{"access_control/enabled": true}`.
     """
 

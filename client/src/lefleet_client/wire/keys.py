@@ -1,7 +1,7 @@
 """Where messages go: the key tree under `@lefleet`, and names made fit for it.
 
-`@lefleet` is a verbatim chunk: a stranger's `**` does not match it. That hides, it does not
-protect.
+`@lefleet` is a verbatim chunk: the `**` of another program does not match it. That hides the tree,
+it does not protect it.
 """
 
 import re
