@@ -30,6 +30,10 @@ def config_file(folder: Path, **changes) -> Path:
     return path
 
 
+ONE_STAGE = {"budgets": {"cycles": 1, "collected_episodes": 1}}
+"""Ends a run after its first stage, for tests that need no training."""
+
+
 def config_of(folder: Path, config: RunConfig) -> Path:
     """A config file with these values."""
     path = folder / "config.yaml"
@@ -119,8 +123,8 @@ def test_a_controller_that_is_suspended_for_a_minute_does_no_harm(tmp_path):
     assert [one.state for one in attempts] == ["committed"] * 3
 
 
-def test_a_run_is_stopped_and_goes_on(tmp_path):
-    workdir, config = tmp_path / "runs", config_file(tmp_path)
+def test_a_run_is_stopped_and_resumed(tmp_path):
+    workdir, config = tmp_path / "runs", config_file(tmp_path, **ONE_STAGE)
     viewer = start("run", "-c", config, "--workdir", workdir)
     wait_for(lambda: stage_processes(workdir), "the first stage")
     stopped = run("stop", "tiny", "--workdir", workdir)
@@ -168,7 +172,7 @@ def test_a_full_disk_is_a_clear_error_and_nothing_committed_is_lost(tmp_path):
 
 
 def test_an_unwritable_folder_is_a_clear_error_and_the_run_can_go_on(tmp_path):
-    workdir, config = tmp_path / "runs", config_file(tmp_path, max_attempts=1)
+    workdir, config = tmp_path / "runs", config_file(tmp_path, max_attempts=1, **ONE_STAGE)
     closed = workdir / "tiny" / "cycle_0"
     closed.mkdir(parents=True)
     closed.chmod(0o500)

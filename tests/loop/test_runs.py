@@ -1,6 +1,7 @@
-"""Runs are found, resumed and stopped, also in the moment in which a controller leaves."""
+"""Runs are found, resumed and stopped, also while a controller exits."""
 
 import fcntl
+import gc
 import os
 
 import msgspec
@@ -10,7 +11,8 @@ from lefleet.errors import StageFailed
 from lefleet.ledger import open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
-from lefleet.loop.runs import is_controlled, last_words, resume, start_controller, stop
+from lefleet.loop.runs import is_controlled, last_log_line, resume, start_controller, stop
+from lefleet.process import launch
 from tests.loop.states import config
 
 
@@ -48,29 +50,29 @@ def run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def on_wait(monkeypatch):
-    """What happens when somebody waits, in this order."""
+    """What happens at each wait, in this order."""
     todo = []
     monkeypatch.setattr(module.time, "sleep", lambda _: todo.pop(0)())
     return todo
 
 
 @pytest.mark.parametrize("state", ["stopped", "failed"])
-def test_a_run_whose_controller_is_leaving_is_resumed_once_it_has_left(run, on_wait, state):
+def test_a_run_whose_controller_is_exiting_is_resumed_once_it_has_exited(run, on_wait, state):
     run.ledger.set_run_state("r", state)
     on_wait.append(run.leave)
     assert resume(run.ledger, run.workdir, run.row()) == "resumed"
     assert (on_wait, run.started, run.row().state) == ([], 1, "running")
 
 
-def test_a_run_with_a_controller_at_work_is_attached_to(run):
+def test_a_run_with_a_running_controller_is_attached_to(run):
     assert resume(run.ledger, run.workdir, run.row()) == "attached"
     assert run.started == 0
 
 
-def test_a_controller_that_does_not_leave_is_named(run, monkeypatch):
-    monkeypatch.setattr(module, "_LEAVING_S", 0.0)
+def test_a_controller_that_does_not_exit_is_named(run, monkeypatch):
+    monkeypatch.setattr(module, "_EXIT_WAIT_S", 0.0)
     run.ledger.set_run_state("r", "stopped")
-    with pytest.raises(StageFailed, match="controller of r does not leave"):
+    with pytest.raises(StageFailed, match="controller of r does not exit"):
         resume(run.ledger, run.workdir, run.row())
 
 
@@ -83,7 +85,7 @@ def test_a_finished_run_gets_the_files_that_it_lacks(run):
     assert run.started == 0
 
 
-def test_stopping_waits_until_the_controller_has_left(run, on_wait):
+def test_stopping_waits_until_the_controller_has_exited(run, on_wait):
     on_wait += [lambda: run.ledger.set_run_state("r", "stopped", "asked"), run.leave]
     assert stop(run.ledger, run.workdir, run.row()) == "stopped"
     assert on_wait == []
@@ -97,14 +99,20 @@ def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
     assert "run_stopped" in (run.folder / "events.jsonl").read_text()
 
 
-def test_the_last_words_are_those_of_the_newest_controller(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "launch", lambda *_, **__: None)
+def test_the_last_log_line_is_that_of_the_newest_controller(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "launch", lambda *_, **__: launch(("true",)))
     log = tmp_path / "r" / "controller.log"
-    assert last_words(tmp_path / "r") == ""
+    assert last_log_line(tmp_path / "r") == ""
     start_controller(tmp_path, "r")
     with log.open("a") as file:
         file.write("Traceback\nthe disk was full\n\n")
-    assert last_words(tmp_path / "r") == "the disk was full"
+    assert last_log_line(tmp_path / "r") == "the disk was full"
     start_controller(tmp_path, "r")
-    assert last_words(tmp_path / "r") == ""
+    assert last_log_line(tmp_path / "r") == ""
     assert "the disk was full" in log.read_text()
+
+
+def test_a_controller_that_outlives_its_starter_is_no_leak(tmp_path, recwarn):
+    start_controller(tmp_path, "unknown")
+    gc.collect()
+    assert [one.message for one in recwarn if one.category is ResourceWarning] == []

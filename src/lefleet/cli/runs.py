@@ -33,7 +33,7 @@ from lefleet.loop.config import check_workdir, load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_words
+from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
 from lefleet.stages import Update
 from lefleet.stages.child import read_progress
 
@@ -184,7 +184,7 @@ def _why(folder: Path) -> str:
     """Why a controller exited; with a full disk it could not write that down."""
     if shutil.disk_usage(folder).free < _DISK_FULL:
         return "the disk is full (No space left on device)"
-    return last_words(folder) or "it was killed"
+    return last_log_line(folder) or "it was killed"
 
 
 def _view(ledger: Ledger, workdir: Path, name: str) -> str:

@@ -133,7 +133,7 @@ class Controller:
             if limit := self._limit(state, request):
                 return EndRun("finished", limit)
             if wait := backoff_s(self._attempts.of(cycle, stage), self._after(), time.time()):
-                # Back to the ledger meanwhile: somebody may ask to stop.
+                # Read the ledger again meanwhile: a stop may be requested.
                 time.sleep(min(wait, _POLL_S))
                 return None
         running_s = sum(max(0.0, time.time() - attempt.started_at) for attempt in left)

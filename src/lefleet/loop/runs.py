@@ -1,9 +1,10 @@
-"""Start, find and stop runs: what a command does before it becomes a viewer."""
+"""Begin, resume, find and stop runs."""
 
 import logging
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 
@@ -18,12 +19,12 @@ from lefleet.records import CheckpointRecord, RunConfig
 _LOG = logging.getLogger(__name__)
 CONTROLLER_LOG = "controller.log"
 _STARTED = "--- controller started"
-_LEAVING_S = 60.0
-"""How long a controller whose run has ended may take to leave."""
+_EXIT_WAIT_S = 60.0
+"""How long a controller whose run has ended may take to exit."""
 
 
 def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
-    """Create the run, or find the one of that name, and see that a controller is at work.
+    """Create the run, or find the one of that name, and see that it has a controller.
 
     Returns what happened: created, attached or resumed.
     """
@@ -45,10 +46,10 @@ def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
 
 
 def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
-    """See that a controller is at work on an unfinished run: attached, resumed or finished."""
+    """See that an unfinished run has a controller: attached, resumed or finished."""
     folder = workdir / row.id
     if row.state != "running":
-        _wait_until_alone(folder)
+        _wait_for_exit(folder)
         row = find(ledger, row.id)
     if row.state == "finished":
         Controller(workdir, row.id).run()
@@ -61,21 +62,21 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
 
 
 def stop(ledger: Ledger, workdir: Path, row: RunRow) -> str:
-    """Stop a run and wait until its controller is gone; the state in which the run ended."""
+    """Stop a run and wait until its controller has exited; the state in which the run ended."""
     ledger.request_stop(row.id)
     folder = workdir / row.id
     while row.state == "running" or is_controlled(folder):
         if is_controlled(folder):
             time.sleep(0.2)
         else:
-            # Nobody is there to stop it, so this process does what a controller would.
+            # The run has no controller to stop it, so this process does what one would do.
             Controller(workdir, row.id).run()
         row = find(ledger, row.id)
     return row.state
 
 
 def find(ledger: Ledger, run: str) -> RunRow:
-    """The run of that name; BadInput names those that there are."""
+    """The run of that name; BadInput lists the existing ones."""
     row = ledger.run(run)
     if row is None:
         names = ", ".join(one.id for one in ledger.runs())
@@ -101,36 +102,38 @@ def newest_blessed(ledger: Ledger) -> tuple[RunRow, CheckpointRecord] | None:
 
 
 def start_controller(workdir: Path, run: str) -> None:
-    """Start a controller that outlives this process; one that finds another at work leaves."""
+    """Start a controller that outlives this process; it exits if there is another one."""
     folder = workdir / run
     folder.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(workdir), run)
     with (folder / CONTROLLER_LOG).open("ab") as log:
         log.write(f"{_STARTED} {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
         log.flush()
-        launch(argv, stdout=log, stderr=log, detached=True)
+        process = launch(argv, stdout=log, stderr=log, detached=True)
+    # It is not waited for here; the thread collects its exit code if this process lives longer.
+    Thread(target=process.wait, daemon=True).start()
 
 
 def is_controlled(folder: Path) -> bool:
-    """Whether a controller is at work on the run in `folder`."""
+    """Whether the run in `folder` has a running controller."""
     return is_held(folder / CONTROLLER_LOCK)
 
 
-def last_words(folder: Path) -> str:
-    """The last line that the newest controller of a run said; empty when it said nothing."""
+def last_log_line(folder: Path) -> str:
+    """The last line that the newest controller of a run printed; empty when it printed none."""
     log = folder / CONTROLLER_LOG
     text = log.read_text(errors="replace") if log.exists() else ""
-    said = text.rpartition(_STARTED)[2].splitlines()[1:]
-    return next((line.strip() for line in reversed(said) if line.strip()), "")
+    printed = text.rpartition(_STARTED)[2].splitlines()[1:]
+    return next((line.strip() for line in reversed(printed) if line.strip()), "")
 
 
-def _wait_until_alone(folder: Path) -> None:
-    """A controller whose run has ended still has its last files to write."""
-    deadline = time.monotonic() + _LEAVING_S
+def _wait_for_exit(folder: Path) -> None:
+    """A controller whose run has ended may still be writing its last files."""
+    deadline = time.monotonic() + _EXIT_WAIT_S
     while is_controlled(folder):
         if time.monotonic() > deadline:
             raise StageFailed(
-                f"The controller of {folder.name} does not leave.", "End it by hand, then go on."
+                f"The controller of {folder.name} does not exit.", "Kill it, then resume the run."
             )
         time.sleep(0.1)
 
