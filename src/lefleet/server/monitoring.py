@@ -179,7 +179,8 @@ class HealthServer:
     def __init__(
         self, host: str, port: int, why_not_ready: Callable[[], str], metrics: Callable[[], bytes]
     ) -> None:
-        handler = type("Handler", (_Handler,), {"pages": _Pages(why_not_ready, metrics)})
+        pages = {"why_not_ready": staticmethod(why_not_ready), "metrics": staticmethod(metrics)}
+        handler = type("Handler", (_Handler,), pages)
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
         except OSError as error:
@@ -209,38 +210,33 @@ class HealthServer:
         self.close()
 
 
-class _Pages:
-    def __init__(self, why_not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
-        self._why_not_ready = why_not_ready
-        self._metrics = metrics
-
-    def at(self, path: str) -> tuple[int, str, bytes]:
-        """Status, type and text of a page."""
-        match path:
-            case "/healthz":
-                return 200, _TEXT, b"ok\n"
-            case "/readyz":
-                why = self._why_not_ready()
-                return (503, _TEXT, f"{why}\n".encode()) if why else (200, _TEXT, b"ready\n")
-            case "/metrics":
-                return 200, _METRICS, self._metrics()
-            case _:
-                return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
-
-
 class _Handler(BaseHTTPRequestHandler):
-    pages: _Pages
+    why_not_ready: Callable[[], str]
+    metrics: Callable[[], bytes]
     timeout = _SLOW_READER_S
     server_version = "lefleet"
     sys_version = ""
 
     def do_GET(self) -> None:
-        status, kind, text = self.pages.at(self.path.partition("?")[0])
+        status, kind, text = self._page(self.path.partition("?")[0])
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+
+    def _page(self, path: str) -> tuple[int, str, bytes]:
+        """Status, type and text of a page."""
+        match path:
+            case "/healthz":
+                return 200, _TEXT, b"ok\n"
+            case "/readyz":
+                why = self.why_not_ready()
+                return (503, _TEXT, f"{why}\n".encode()) if why else (200, _TEXT, b"ready\n")
+            case "/metrics":
+                return 200, _METRICS, self.metrics()
+            case _:
+                return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Scrapes come every few seconds: a line for each would fill the log."""
