@@ -170,10 +170,9 @@ def test_no_search_takes_longer_than_the_call(world, monkeypatch):
 
     monkeypatch.setattr(connection, "ask_statuses", noted)
     with pytest.raises(NoServer):
-        world.robot(timeout_s=0.2)
-    assert len(allowed) > 2
-    assert max(allowed) <= 0.2
-    assert allowed[-1] <= 0.15
+        world.robot(timeout_s=0.5)
+    assert max(allowed) <= 0.5
+    assert allowed[-1] < allowed[0]
 
 
 def test_a_failed_request_also_tells_how_long_an_answer_takes(world):
