@@ -47,7 +47,7 @@ def test_new_events_are_appended(ledger, whole, tmp_path):
     assert json.loads(longer[len(whole) :])["number"] == 4
 
 
-def test_a_journal_that_stays_open_goes_on(ledger, tmp_path):
+def test_a_journal_that_stays_open_appends_what_is_new(ledger, tmp_path):
     with EventJournal(ledger, "r", tmp_path) as journal:
         for number in range(3):
             ledger.add_event("r", "note", {"number": number})

@@ -46,7 +46,7 @@ def test_an_attempt_left_running_is_closed_by_the_next(ledger):
     start(ledger)
     start(ledger)
     assert states(ledger) == ["gone", "running"]
-    assert ledger.attempts("r")[0].ended_at is None, "nobody knows when it ended"
+    assert ledger.attempts("r")[0].ended_at is None, "its end was not seen"
 
 
 def test_another_stage_that_is_running_is_left_alone(ledger):
@@ -79,7 +79,7 @@ def test_a_committed_record_is_there_for_the_next_reader(ledger, tmp_path, recor
     assert ledger.events("r")[-1].kind == "stage_committed"
 
 
-def test_a_stage_is_committed_once_whoever_tries_again(ledger):
+def test_a_stage_is_committed_once_however_often_it_is_tried(ledger):
     ledger.commit_stage(start(ledger), dataset_record())
     again = start(ledger)
     with pytest.raises(IntegrityError):

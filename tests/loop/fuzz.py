@@ -69,7 +69,7 @@ class Fuzz:
     def attack(self, wanted: dict[str, int], deadline_s: float) -> None:
         """Kill until every target was hit as often as wanted, then let the run finish.
 
-        Whenever the controller is gone, somebody resumes the run, as a person would.
+        Whenever the controller is gone, the run is resumed, as a person would do.
         """
         deadline = time.monotonic() + deadline_s
         next_kill = time.monotonic()
@@ -130,11 +130,11 @@ class Fuzz:
     def _look_for_overlaps(self) -> None:
         """Two bodies of one stage, or a body beside what another one left, seen twice in a row."""
         for folder in self._folder.glob("cycle_*/*"):
-            strangers = self._strangers(folder) & self._strangers(folder)
-            if strangers:
-                self.overlaps.append(f"{folder.name}: {sorted(strangers)}")
+            leftovers = self._leftovers(folder) & self._leftovers(folder)
+            if leftovers:
+                self.overlaps.append(f"{folder.name}: {sorted(leftovers)}")
 
-    def _strangers(self, folder: Path) -> set[int]:
+    def _leftovers(self, folder: Path) -> set[int]:
         """Processes of the stage in `folder` that are older than its newest body."""
         family = {seen.pid: seen for seen in self._family(folder)}
         # A child that has not replaced itself yet looks like the body that forked it.

@@ -109,7 +109,7 @@ def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):
 
 @pytest.mark.chaos
 def test_a_controller_that_is_suspended_for_a_minute_does_no_harm(tmp_path):
-    """Longer than a stage may be silent: time in which nobody looked is not counted."""
+    """Longer than a stage may be silent: the time of the suspension is not counted."""
     workdir, config = tmp_path / "runs", config_file(tmp_path, hang_after_s=30.0)
     viewer = start("run", "-c", config, "--workdir", workdir)
     wait_for(lambda: stage_processes(workdir), "the first stage")
@@ -139,7 +139,7 @@ def test_a_run_is_stopped_and_resumed(tmp_path):
     assert open_ledger(workdir).run("tiny").state == "finished"
 
 
-def test_a_stage_that_fails_ends_the_run_with_its_reason_and_the_run_can_go_on(tmp_path):
+def test_a_stage_that_fails_ends_the_run_with_its_reason_and_the_run_can_be_resumed(tmp_path):
     wrong = {"extra_args": ["--policy.no_such_field=1"]}
     config = config_file(tmp_path, rung=wrong, max_attempts=1)
     workdir = tmp_path / "runs"
@@ -171,7 +171,7 @@ def test_a_full_disk_is_a_clear_error_and_nothing_committed_is_lost(tmp_path):
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
-def test_an_unwritable_folder_is_a_clear_error_and_the_run_can_go_on(tmp_path):
+def test_an_unwritable_folder_is_a_clear_error_and_the_run_can_be_resumed(tmp_path):
     workdir, config = tmp_path / "runs", config_file(tmp_path, max_attempts=1, **ONE_STAGE)
     closed = workdir / "tiny" / "cycle_0"
     closed.mkdir(parents=True)

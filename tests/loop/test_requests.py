@@ -35,7 +35,7 @@ def requests_of(outcomes: str, **changes) -> dict[tuple[int, str], object]:
     ("schedule", "counts"),
     [((3, 8, 25), [0, 3, 8, 25, 42, 59]), ((5,), [0, 5, 10, 15, 20, 25])],
 )
-def test_demonstrations_follow_the_schedule_and_go_on_by_its_last_difference(schedule, counts):
+def test_demonstrations_follow_the_schedule_and_then_grow_by_its_last_difference(schedule, counts):
     growth = ExpertGrowth(episodes_per_task=schedule)
     assert [demonstrations(growth, number) for number in range(-1, 5)] == counts
 
@@ -116,7 +116,7 @@ def test_training_begins_anew_before_there_is_a_blessed_checkpoint():
     assert [made[number, "train"].init for number in range(2)] == ["", ""]
 
 
-def test_training_goes_on_from_the_blessed_checkpoint():
+def test_training_continues_from_the_blessed_checkpoint():
     made = requests_of("baseline rollback promote iterate")
     assert [made[number, "train"].init for number in range(4)] == ["", "/c0", "/c0", "/c2"]
 
@@ -126,7 +126,7 @@ def test_training_begins_anew_where_the_config_says_so():
     assert made[1, "train"].init == ""
 
 
-def test_a_new_rung_does_not_go_on_from_another_rungs_checkpoint():
+def test_a_new_rung_does_not_continue_from_another_rungs_checkpoint():
     made = requests_of("baseline escalate promote iterate")
     assert [made[number, "train"].init for number in range(4)] == ["", "/c0", "", "/c2"]
 

@@ -277,7 +277,7 @@ def watched(tmp_path, monkeypatch):
     ledger.close()
 
 
-def test_a_stage_that_may_go_on_does(watched):
+def test_a_stage_within_its_limits_is_left_running(watched):
     start, _ = watched
     assert start()(1.0) is None
 

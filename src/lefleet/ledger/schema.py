@@ -206,30 +206,12 @@ class EventRow(NamedTuple):
 
 
 def run_row(row: Row[Any]) -> RunRow:
-    return RunRow(
-        row.id,
-        row.state,
-        row.reason,
-        row.config,
-        bool(row.stop_requested),
-        row.created_at,
-        row.resumed_at,
-        row.resumed_after,
-    )
+    return RunRow(*(getattr(row, name) for name in RunRow._fields))
 
 
 def attempt_row(row: Row[Any]) -> AttemptRow:
-    return AttemptRow(
-        row.id,
-        row.run,
-        row.cycle,
-        row.stage,
-        row.attempt,
-        row.state,
-        msgspec.convert(row.request, Request),
-        None if row.record is None else msgspec.convert(row.record, Record),
-        row.error,
-        row.started_at,
-        row.ended_at,
-        row.recorded,
-    )
+    values = {name: getattr(row, name) for name in AttemptRow._fields}
+    values["request"] = msgspec.convert(row.request, Request)
+    if row.record is not None:
+        values["record"] = msgspec.convert(row.record, Record)
+    return AttemptRow(**values)

@@ -137,7 +137,7 @@ def execute(folder: Path) -> int:
     except OSError as error:
         traceback.print_exc()
         where = f" ({error.filename})" if error.filename else ""
-        remedy = "Check the disk's free space and the folder's permissions, then go on."
+        remedy = "Check the disk's free space and the folder's permissions, then resume."
         return _fail(folder, StageFailed(f"{error.strerror or error}{where}.", remedy))
     return 0
 

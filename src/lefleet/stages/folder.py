@@ -144,7 +144,7 @@ def _unusable(path: Path, error: OSError) -> LeFleetError:
     """A full or broken disk may be mended, so trying again is right; otherwise the path is bad."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return StageFailed(
-            f"{path} cannot be written: {error.strerror}.", "Check the disk, then go on."
+            f"{path} cannot be written: {error.strerror}.", "Check the disk, then resume."
         )
     return BadInput(f"out: {path} cannot be used: {error.strerror}.", "Choose another folder.")
 
