@@ -1,6 +1,9 @@
 """Each way in which a server can disappoint a robot, and that the next call starts over."""
 
+import pickle
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -216,6 +219,27 @@ def test_a_replaced_process_does_not_take_its_place_back(any_world):
     assert len(server.opens) == 2
     first.close()
     assert second.infer(observation()).server == "a"
+
+
+def test_an_error_does_not_keep_the_policy_alive(world):
+    world.server()
+    policy = RemotePolicy("test", "fold", client_id="arm", transport=world.network.node())
+    world.robot()
+    with suppress(Replaced):
+        keep_asking(policy)
+    with suppress(Replaced):
+        policy.infer(observation())
+    is_there = weakref.ref(policy)
+    del policy
+    assert is_there() is None
+
+
+@pytest.mark.parametrize(
+    "error", [Refused("fps", "30 is not 15", "refused"), RequestRejected("NaN", "rejected")]
+)
+def test_an_error_survives_the_way_to_another_process(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.reason) == (str(error), error.reason)
 
 
 def test_a_restarted_process_takes_the_place_of_its_predecessor(any_world):

@@ -1,5 +1,6 @@
 """A robot's connection: performs what the state machine decides, and feeds it what comes back."""
 
+import copy
 import logging
 import random
 import time
@@ -91,7 +92,7 @@ class Connection:
     def session(self) -> ClientSession:
         """The newest session, open or lost; there is one after the first `ready`."""
         if self._state.session is None:
-            raise self._state.trouble
+            raise self._trouble()
         return self._state.session
 
     @property
@@ -127,15 +128,13 @@ class Connection:
                 if self._state.phase is Phase.OPEN:
                     return self.session
             if is_late:
-                raise self._state.trouble.with_traceback(None)
+                raise self._trouble()
             self.step(deadline_s)
 
     def raise_failure(self) -> None:
         """Raise the error of a connection that failed; it then starts over, unless it cannot."""
         if self._state.phase is Phase.FAILED:
-            trouble = self._state.trouble
-            self._feed(Signal.FAILURE_RAISED)
-            raise trouble.with_traceback(None)
+            raise self._trouble()
 
     def step(self, deadline_s: float) -> None:
         """Perform the next action, or wait for news of the server until the deadline.
@@ -224,6 +223,12 @@ class Connection:
     def _seen(self, key: str, is_alive: bool) -> None:
         """Runs on a thread of the transport."""
         self._inbox.put(PresenceSeen(key, is_alive))
+
+    def _trouble(self) -> RemoteError:
+        """The trouble to raise: a copy, because the state must not hold the frames of a caller."""
+        trouble = copy.copy(self._state.trouble)
+        self._feed(Signal.FAILURE_RAISED)
+        return trouble
 
     def _feed(self, event: ConnectionEvent) -> None:
         self._state, actions = advance(self._state, event, time.monotonic())

@@ -32,9 +32,13 @@ class Refused(RemoteError):
     """The server does not take this robot; `check` says which comparison failed."""
 
     def __init__(self, check: str, reason: str, text: str) -> None:
-        super().__init__(text)
+        super().__init__(check, reason, text)
         self.check = check
         self.reason = reason
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
 
 
 class WrongModel(RemoteError):
@@ -53,8 +57,12 @@ class RequestRejected(RemoteError):
     """The server could not answer this observation; `reason` is its own text."""
 
     def __init__(self, reason: str, text: str) -> None:
-        super().__init__(text)
+        super().__init__(reason, text)
         self.reason = reason
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
 
 
 class Replaced(RemoteError):
