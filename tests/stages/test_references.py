@@ -78,7 +78,7 @@ def test_an_earlier_checkpoint_of_the_same_training_has_its_own_digest(training)
 
 def test_a_training_whose_weights_are_gone_is_bad_input(tmp_path):
     folder = finished_stage(tmp_path / "train", TRAIN, checkpoint_record())
-    assert "are gone" in problem_of(find_checkpoint, folder)
+    assert "are missing" in problem_of(find_checkpoint, folder)
 
 
 @pytest.mark.parametrize("inside", ["", "pretrained_model", "checkpoints/last/pretrained_model"])
@@ -116,7 +116,7 @@ def test_a_hub_id_that_cannot_be_loaded_is_bad_input_naming_it(monkeypatch, tmp_
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     text = problem_of(find_checkpoint, "nobody/nothing")
-    assert text.startswith("field: nobody/nothing is no folder here and could not be loaded")
+    assert text.startswith("field: nobody/nothing is not a folder here and could not be loaded")
 
 
 def test_a_finished_collection_stands_for_its_data(tmp_path):
@@ -134,7 +134,7 @@ def test_data_outside_its_stage_folder_is_found_where_it_was(tmp_path):
 
 def test_data_that_is_gone_is_bad_input(tmp_path):
     folder = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record())
-    assert "is gone" in problem_of(find_dataset, folder)
+    assert "is missing" in problem_of(find_dataset, folder)
 
 
 def test_a_finished_mix_stands_for_its_data_and_knows_what_policies_made(tmp_path):

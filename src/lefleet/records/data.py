@@ -1,4 +1,4 @@
-"""Where demonstrations come from, the dataset, and its mix with what policies made."""
+"""Where demonstrations come from, the dataset, and its mix with data that policies made."""
 
 from typing import Literal
 

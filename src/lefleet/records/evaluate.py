@@ -181,7 +181,7 @@ class TaskPairs(Strict, frozen=True, kw_only=True):
 
 
 class GateResult(Strict, frozen=True, kw_only=True):
-    """What a gate came to: a comparison, a decision and a run's status all hold this value."""
+    """The result of a gate: a comparison, a decision and a run's status all hold this value."""
 
     verdict: Verdict
     """About the candidate, against the baseline."""

@@ -16,7 +16,7 @@
 
 Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodies only, LeRobot.
 `cli` and the loop call `run_stage`. A stage can be killed at any time: run again on the same
-folder it goes on from what is on disk, and once `record.json` is there it only returns it.
+folder it resumes from what is on disk, and once `record.json` is there it only returns it.
 """
 
 from lefleet.stages.folder import Progress, Update, silent

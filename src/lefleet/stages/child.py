@@ -1,8 +1,8 @@
 """A stage as a process of its own: `lefleet stage exec FOLDER`.
 
-The child reads the request from its folder. How far it is stands in `progress.json`, why it failed
-in `failure.json`, everything that it or a library says in `log.txt`. So anyone can look at a
-running stage, and it does not matter who started it.
+The child reads the request from its folder. It writes its progress to `progress.json`, why it
+failed to `failure.json`, and all output, its own and that of libraries, to `log.txt`. So any
+process can watch a running stage, whichever process started it.
 """
 
 import contextlib

@@ -55,7 +55,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         if tally.kept < goal:
             raise StageFailed(
                 f"The expert succeeded in only {tally.kept} of {tally.attempted} episodes of "
-                f"{task}, {goal} are wanted.",
+                f"{task}, {goal} are needed.",
                 "Ask for fewer, or lower the noise.",
             )
     added = _write(gathered, stage, progress, source="expert")

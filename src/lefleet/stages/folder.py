@@ -94,7 +94,7 @@ class StageFolder:
                 raise StageFailed(
                     f"{name}: its content has changed since this stage began "
                     f"({str(before.get(name))[:12]} then, {digest[:12]} now).",
-                    f"Put it back, or begin again in another folder than {self.path}.",
+                    f"Restore it, or start again in another folder than {self.path}.",
                 )
 
     def discard(self) -> None:

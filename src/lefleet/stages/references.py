@@ -97,7 +97,7 @@ def _weights(folder: Path, record: CheckpointRecord, field: str) -> Path:
     """The checkpoint inside its stage folder, wherever that has been moved to."""
     inside = folder.joinpath(*Path(record.path).parts[-_DEPTH:])
     if not (inside / "config.json").is_file():
-        raise BadInput(f"{field}: the weights in {inside} are gone.", _CHECKPOINT_REMEDY)
+        raise BadInput(f"{field}: the weights in {inside} are missing.", _CHECKPOINT_REMEDY)
     return inside
 
 
@@ -129,7 +129,7 @@ def _where_it_is(folder: Path, record: DatasetRecord, field: str) -> DatasetReco
     for root in (inside, Path(record.root)):
         if (root / "meta" / "info.json").is_file():
             return msgspec.structs.replace(record, root=str(root))
-    raise BadInput(f"{field}: the dataset in {record.root} is gone.", _DATASET_REMEDY)
+    raise BadInput(f"{field}: the dataset in {record.root} is missing.", _DATASET_REMEDY)
 
 
 def _why_not(folder: Path, kind: str) -> str:
@@ -145,8 +145,8 @@ def _from_hub(name: str, field: str, revision: str) -> CheckpointReference:
         path = Path(snapshot_download(name, revision=revision))
     except Exception as error:
         raise BadInput(
-            f"{field}: {name} is no folder here and could not be loaded from the hub at revision "
-            f"{revision} ({type(error).__name__}).",
+            f"{field}: {name} is not a folder here and could not be loaded from the hub at "
+            f"revision {revision} ({type(error).__name__}).",
             _CHECKPOINT_REMEDY,
         ) from error
     return CheckpointReference(str(path), checkpoint_digest(path))

@@ -53,7 +53,7 @@ def run_stage(
 def run_stage(request: Request, folder: str | Path, progress: Progress = silent) -> Record:
     """Carry out `request` in `folder` and return its record.
 
-    Safe to call again: a committed record is returned at once, an interrupted stage goes on.
+    Safe to call again: a committed record is returned at once, an interrupted stage is resumed.
     """
     request = validated(request)
     path = Path(folder).resolve()

@@ -122,7 +122,7 @@ class PairedEpisodes:
                 raise StageFailed(
                     f"{ours.task} with seed {ours.seed} began differently for the two "
                     "checkpoints, so they cannot be compared pair by pair.",
-                    "See that the environment's initial state depends on the seed alone.",
+                    "Use an environment whose initial state depends on the seed alone.",
                 )
             outcome = PairOutcome(
                 ours.task, ours.success, theirs.success, ours.progress, theirs.progress
@@ -148,7 +148,7 @@ class PairedEpisodes:
             raise StageFailed(
                 f"{episode.task} begins the same with seeds {first} and {episode.seed}: "
                 "repeated trials would count as evidence twice.",
-                "Use an environment that heeds its seed, or declare its initial_states.",
+                "Use an environment that uses its seed, or declare its initial_states.",
             )
 
 
@@ -167,7 +167,7 @@ class ComparisonSource(NamedTuple):
 
 
 def comparison(judge: Judge, source: ComparisonSource) -> ComparisonRecord:
-    """What the judge has come to."""
+    """The record of what the judge found."""
     by_task: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in judge.outcomes:
         by_task[outcome.task].append(outcome)

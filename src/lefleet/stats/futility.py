@@ -36,7 +36,7 @@ def critical_of_betting(alpha: float) -> float:
 
 
 def is_futile(power: "Floats", power_worse: "Floats", below: float) -> "Truths":
-    """Nothing more will come of it: hardly a proof of better, and no likely proof of worse.
+    """Hardly a proof of better can follow, and no likely proof of worse.
 
     A candidate that is clearly worse has no chance to be proven better either; stopping there
     would take away the proof that it is worse.
