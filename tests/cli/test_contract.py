@@ -6,9 +6,18 @@ import pytest
 import yaml
 
 from lefleet.server.manifest import manifest_of
-from tests.cli.child import Child
 from tests.policy import tiny
-from tests.server.serving import PLUGINS
+
+PACKAGE = """
+from dataclasses import dataclass
+from lerobot.configs import PreTrainedConfig
+from tests.policy.plugins.configuration_tiny import TinyFlowConfig
+
+@PreTrainedConfig.register_subclass("newly_installed")
+@dataclass
+class NewConfig(TinyFlowConfig):
+    pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +63,21 @@ def test_a_checkpoint_that_is_not_there_is_bad_input(lefleet):
     assert err.startswith("lefleet: checkpoint: missing does not exist.")
 
 
-def test_a_policy_of_another_package_is_read_and_its_manifest_names_the_package(tmp_path):
-    """In a process of its own: here the package may have been imported already."""
-    tiny.stranger(tmp_path / "policy")
-    arguments = ("policy", "--json", "--discover-packages", PLUGINS)
-    with Child("contract", *arguments, folder=tmp_path) as child:
-        child.wait_for(lambda one: one.out)
-        assert child.end() == 0
-    assert json.loads("\n".join(child.out))["manifest"]["model"] == {
+def test_a_policy_of_another_package_is_read_and_its_manifest_names_the_package(
+    lefleet, tmp_path, monkeypatch
+):
+    """The package is new, so that no other test can have imported it."""
+    config = tiny.stranger(tmp_path / "policy") / "config.json"
+    config.write_text(config.read_text().replace("tiny_stranger", "newly_installed"))
+    (tmp_path / "new_package").mkdir()
+    (tmp_path / "new_package" / "__init__.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert lefleet("contract", "policy")[0] == 2
+    code, out, err = lefleet("contract", "policy", "--json", "--discover-packages", "new_package")
+    assert code == 0, err
+    assert json.loads(out)["manifest"]["model"] == {
         "repo_or_path": str(tmp_path / "policy"),
-        "discover_packages": [PLUGINS],
+        "discover_packages": ["new_package"],
     }
 
 
