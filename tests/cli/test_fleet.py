@@ -109,7 +109,7 @@ def test_without_servers_it_says_so_and_ends_with_1(lefleet, router):
     assert out.startswith("No servers.")
 
 
-def test_of_a_service_that_nobody_serves_it_says_which_there_are(lefleet, router, servers):
+def test_a_service_without_servers_is_answered_with_those_there_are(lefleet, router, servers):
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint)
     assert (code, out) == (1, "No server offers sew. Available services: fold, pour.\n")
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint, "--json")
@@ -156,7 +156,7 @@ def test_what_does_not_work_is_said_in_one_line(lefleet, command, arguments, cod
     assert err.count("\n") == 1
 
 
-def test_a_ping_of_nobody_names_who_is_there(lefleet, router, servers):
+def test_a_ping_of_an_unknown_service_names_the_services_there_are(lefleet, router, servers):
     code, _, err = lefleet("ping", "sew", "--connect", router.endpoint, "--timeout-s", "0.5")
     assert code == 1
     assert "fold" in err

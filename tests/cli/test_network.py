@@ -18,7 +18,7 @@ def port():
         yield port
 
 
-def test_a_reserved_port_is_given_to_nobody_else(port):
+def test_a_reserved_port_is_not_given_to_another_socket(port):
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind(("127.0.0.1", port))
 

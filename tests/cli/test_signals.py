@@ -51,7 +51,7 @@ def handled(number):
 
 
 @each
-def test_before_there_is_anything_to_finish_a_signal_ends_what_is_under_way(handled):
+def test_before_there_is_anything_to_finish_a_signal_raises(handled):
     with StopSignals(), pytest.raises(StoppedEarly):
         signal.raise_signal(handled)
 
