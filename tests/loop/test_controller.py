@@ -8,18 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, ChildKilled, StageFailed
 from lefleet.ledger import open_ledger
 from lefleet.loop import controller as module
 from lefleet.loop.controller import Controller
 from lefleet.loop.requests import cycle_inputs, make_request
-from lefleet.loop.stage_process import Cancellation, StageCancelled
+from lefleet.loop.stage_process import Cancellation, StageCancelled, StageGone
 from lefleet.loop.state import read_state
-from lefleet.records import Budgets, RunConfig
+from lefleet.records import Budgets, ImprovePlan, RunConfig
 from lefleet.stages.folder import StageFolder
 from tests.ledger.ledgers import execute
 from tests.loop.fuzz import assert_journal_equals_table
-from tests.loop.states import config
+from tests.loop.states import config, decision, record
 from tests.loop.test_stage_process import HOLD, Stage
 from tests.samples import dataset_record, finished_stage
 
@@ -213,6 +213,87 @@ def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
     monkeypatch.setattr(module, "carry_out", carry_out)
     run.control()
     assert seen == ["stage_started", "stop_requested"]
+
+
+@pytest.fixture
+def failing(begin, monkeypatch, plot_free):
+    """Begins a run whose attempts at collect end with these errors in turn; each attempt with a
+    `+` in front records one more episode."""
+    monkeypatch.setattr(module, "backoff_s", lambda *_: 0.0)
+
+    def run_with(*errors: tuple[str, Exception], **changes) -> Run:
+        run, left = begin(**changes), list(errors)
+
+        def carry_out(request, folder, *, must_end, on_launch):
+            on_launch()
+            if not left:
+                run.ledger.request_stop("r")
+                raise StageCancelled(must_end() or Cancellation("stop", "asked"))
+            sign, error = left.pop(0)
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / "attempts.jsonl").open("a") as journal:
+                journal.write("{}\n" if sign == "+" else "")
+            raise error
+
+        monkeypatch.setattr(module, "carry_out", carry_out)
+        run.control()
+        return run
+
+    return run_with
+
+
+KILLED = ChildKilled("A worker was killed by SIGKILL.")
+
+
+def test_kills_that_let_the_stage_make_progress_do_not_fail_the_run(failing):
+    run = failing(*[("+", KILLED)] * 5, max_attempts=1)
+    assert [state for _, state, _ in run.attempts()] == ["killed"] * 5 + ["cancelled"]
+    assert run.ended()[0] == "stopped"
+
+
+def test_kills_without_progress_fail_the_run_after_max_attempts(failing):
+    run = failing(("+", KILLED), ("", KILLED), ("", StageFailed("No.")), max_attempts=2)
+    assert [state for _, state, _ in run.attempts()] == ["killed", "killed", "failed"]
+    assert run.ended() == ("failed", "collect of cycle 0: No.")
+
+
+def test_bad_input_fails_the_run_at_once_though_something_was_recorded(failing):
+    run = failing(("+", BadInput("tasks: none.")), max_attempts=3)
+    assert run.ended() == ("failed", "collect of cycle 0: tasks: none.")
+
+
+def test_the_process_of_a_stage_may_be_killed_more_often_than_it_may_fail(failing):
+    run = failing(*[("", StageGone("was killed by SIGKILL"))] * 5, max_attempts=1)
+    assert run.ended()[0] == "stopped"
+
+
+def test_a_stage_whose_process_is_always_killed_fails_the_run(failing, monkeypatch):
+    monkeypatch.setattr(module, "MAX_GONE", 3)
+    run = failing(*[("", StageGone("was killed by SIGKILL"))] * 3)
+    assert run.ended() == ("failed", "collect of cycle 0: was killed by SIGKILL")
+
+
+def test_improving_that_keeps_failing_is_skipped(begin, monkeypatch, plot_free):
+    run = begin(improve=ImprovePlan(method="correct"), max_attempts=2)
+    for stage in ("collect", "train", "evaluate"):
+        attempt = run.ledger.start_attempt("r", 0, stage, run.request)
+        run.ledger.commit_stage(attempt, record(0, stage))
+    run.ledger.record_decision("r", decision(0, "baseline", "c0"))
+
+    def carry_out(request, folder, *, must_end, on_launch):
+        on_launch()
+        if folder.name == "improve":
+            raise StageFailed("No.")
+        run.ledger.request_stop("r")
+        raise StageCancelled(Cancellation("stop", "a person asked for it"))
+
+    monkeypatch.setattr(module, "carry_out", carry_out)
+    run.control()
+    assert [one[:2] for one in run.attempts()[3:]] == [
+        ("improve", "failed"),
+        ("improve", "skipped"),
+        ("collect", "cancelled"),
+    ]
 
 
 def test_a_config_of_another_lefleet_is_named(tmp_path):
