@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 
 import msgspec
 import pytest
@@ -207,6 +208,19 @@ def test_only_a_closed_session_is_called_closed(network):
     node._session.close()
     with pytest.raises(Closed, match=r"^the transport is closed$"):
         node.publisher("b", ACTION)
+
+
+def test_an_error_keeps_no_session_alive(network):
+    """A daemon thread could release it last, while the interpreter ends."""
+
+    def fail(session):
+        raise Closed("the program is ending")
+
+    with pytest.raises(Closed) as caught:
+        network.node()._call(fail)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.tb)]
+    kept = [value for frame in frames for value in frame.f_locals.values()]
+    assert not any(isinstance(value, zenoh.Session) for value in kept)
 
 
 def test_two_routers_carry_messages_from_one_side_to_the_other():

@@ -16,7 +16,14 @@ from lefleet_client.transport.declarations import (
     expression,
     is_pattern,
 )
-from lefleet_client.transport.errors import CannotOpen, Closed, Forked, NoAnswer, ZenohFailed
+from lefleet_client.transport.errors import (
+    CannotOpen,
+    Closed,
+    Forked,
+    NoAnswer,
+    TransportError,
+    ZenohFailed,
+)
 from lefleet_client.transport.exit import CloseAtExit, inside_zenoh
 from lefleet_client.transport.seam import (
     Answers,
@@ -57,6 +64,7 @@ class ZenohTransport:
         self._is_closed = False
         self._pid = os.getpid()
         self._session: zenoh.Session | None = session
+        del session
         try:
             self._at_exit = CloseAtExit(self.close)
         except Closed:
@@ -72,13 +80,16 @@ class ZenohTransport:
                 "spawn start method"
             )
         _USED_IN.add(os.getpid())
+        failure: TransportError
         with inside_zenoh():
             try:
                 return cls(zenoh.open(config))
+            except TransportError as error:
+                failure = _without_frames(error)
             except zenoh.ZError as error:
-                said = str(error)
-        _LOG.debug("zenoh.open: %s", said)
-        raise CannotOpen(_why_not(settings, said))
+                _LOG.debug("zenoh.open: %s", error)
+                failure = CannotOpen(_why_not(settings, str(error)))
+        raise failure
 
     def publisher(self, key: str, qos: Qos) -> Publisher:
         place = concrete(key)
@@ -188,25 +199,34 @@ class ZenohTransport:
 
     def _close_session(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
+        if session is None:
+            return
+        try:
             session.close()  # type: ignore[no-untyped-call]
+        except zenoh.ZError as error:
+            _LOG.debug("close: %s", error)
 
     def _call(self, use: Callable[[zenoh.Session], T]) -> T:
-        """What `use` returns. References to the session end inside, also that of a traceback."""
+        """What `use` returns. No reference to an object of Zenoh leaves with an error."""
         if os.getpid() != self._pid:
             raise Forked(
                 "this transport was opened before a fork; use the spawn start method, and open one "
                 "in the child"
             )
+        failure: TransportError
         with inside_zenoh():
             try:
                 return use(self._require_open())
+            except TransportError as error:
+                failure = _without_frames(error)
             except zenoh.ZError as error:
-                said = str(error)
                 is_closed = self._session is None or self._session.is_closed()
-        if is_closed:
-            raise Closed("the transport is closed")
-        raise ZenohFailed(f"Zenoh failed: {said}")
+                failure = (
+                    Closed("the transport is closed")
+                    if is_closed
+                    else ZenohFailed(f"Zenoh failed: {error}")
+                )
+        raise failure
 
     def _require_open(self) -> zenoh.Session:
         if self._is_closed or self._session is None:
@@ -228,6 +248,12 @@ class ZenohTransport:
     def _forget(self, declared: Declaration) -> None:
         with self._lock:
             self._declared.pop(declared, None)
+
+
+def _without_frames(error: TransportError) -> TransportError:
+    """The error without the frames that it passed: they hold sessions and what is declared."""
+    error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _why_not(settings: ZenohSettings, said: str) -> str:
