@@ -3,18 +3,21 @@
 import json
 import os
 import signal
+import sys
 import time
 
 import pytest
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CompareRequest, SeedBlock, TrainRequest
 from lefleet.sim.render import OFF
-from lefleet.stages import run_stage
+from lefleet.stages import evaluate, run_stage
 from lefleet.stages.child import start
 from lefleet.stages.compare import capped, require_fresh
 from lefleet.stages.folder import StageFolder
 from tests.conftest import TASKS
+from tests.stages.test_evaluate import reporting
+from tests.stages.test_evaluate import task as reported
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +97,20 @@ def test_another_environment_is_compared_through_lerobot_eval(
     assert (record.gate.max_pairs, record.episodes) == (4, 8)
     assert record.gate.pairs == sum(task.pairs for task in record.per_task.values()) <= 4
     assert "4 initial states" in record.note
+
+
+def test_episodes_are_not_kept_where_the_baseline_changed_meanwhile(tmp_path, monkeypatch):
+    for role in ROLES:
+        (tmp_path / role).mkdir()
+        (tmp_path / role / "config.json").write_text("{}")
+    weights = tmp_path / "baseline" / "model.safetensors"
+    program = f"{reporting(reported(0, [True], [1]))}; open({str(weights)!r}, 'w').write('new')"
+    argv = (sys.executable, "-c", program)
+    monkeypatch.setattr(evaluate, "eval_command", lambda *of: (*argv, str(of[-1])))
+    asked = request(*(tmp_path / role for role in ROLES), env={"type": "any"})
+    with pytest.raises(StageFailed, match="baseline: its content has changed"):
+        run_stage(asked, tmp_path / "compare")
+    assert (tmp_path / "compare" / "episodes.jsonl").read_bytes() == b""
 
 
 @pytest.mark.parametrize("block", [SeedBlock.COLLECT, SeedBlock.EVALUATE, SeedBlock.IMPROVE])

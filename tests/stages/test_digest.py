@@ -1,10 +1,13 @@
 """The same digest means the same data, or the same behaviour."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,6 +106,8 @@ def test_a_copy_elsewhere_has_the_same_digest(checkpoint, tmp_path_factory):
     [
         ("adapter_config.json", {"base_model_name_or_path": "BASE"}),
         ("policy_preprocessor.json", {"steps": [{"config": {"tokenizer_name": "BASE"}}]}),
+        ("policy_preprocessor.json", {"steps": [{"config": {"processor_name": "BASE"}}]}),
+        ("config.json", {"type": "smolvla", "vlm_model_name": "BASE"}),
     ],
 )
 def test_folders_elsewhere_that_inference_reads_count(checkpoint, tmp_path, file, content):
@@ -115,14 +120,56 @@ def test_folders_elsewhere_that_inference_reads_count(checkpoint, tmp_path, file
     assert checkpoint_digest(checkpoint) != before
 
 
-def test_a_file_is_read_again_only_when_it_changed(tmp_path, monkeypatch):
+def test_files_in_a_linked_folder_count(checkpoint, tmp_path):
+    vocabulary = tmp_path / "elsewhere" / "vocab.txt"
+    vocabulary.parent.mkdir()
+    vocabulary.write_text("one")
+    (checkpoint / "linked").symlink_to(vocabulary.parent)
+    before = checkpoint_digest(checkpoint)
+    vocabulary.write_text("two")
+    assert checkpoint_digest(checkpoint) != before
+
+
+def test_a_checkpoint_may_name_and_link_to_its_own_folder(checkpoint):
+    steps = [{"config": {"tokenizer_name": str(checkpoint)}}]
+    (checkpoint / "policy_preprocessor.json").write_text(json.dumps({"steps": steps}))
+    (checkpoint / "itself").symlink_to(checkpoint)
+    before = checkpoint_digest(checkpoint)
+    (checkpoint / "merges.txt").write_text("other")
+    assert checkpoint_digest(checkpoint) != before
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Paths of files that were read, in order."""
+    paths, digest_of = [], hashlib.file_digest
+
+    def reading(file, kind):
+        paths.append(Path(file.name))
+        return digest_of(file, kind)
+
+    monkeypatch.setattr("hashlib.file_digest", reading)
+    return paths
+
+
+def test_a_file_is_read_again_only_when_it_changed(tmp_path, monkeypatch, read):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"old weights")
-    before = file_digest(file)
-    read = []
-    monkeypatch.setattr("hashlib.file_digest", lambda *_: read.append(1))
-    assert file_digest(file) == before
-    assert read == []
+    now = time.time_ns()
+    monkeypatch.setattr("time.time_ns", lambda: now + 60_000_000_000)
+    assert file_digest(file) == file_digest(file)
+    (tmp_path / "link").symlink_to(file)
+    file_digest(tmp_path / "link")
+    assert read == [file]
+
+
+def test_a_file_that_was_just_written_is_read_again(tmp_path, monkeypatch, read):
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"old weights")
+    written = file.stat().st_ctime_ns
+    monkeypatch.setattr("time.time_ns", lambda: written + 1_000_000)
+    assert file_digest(file) == file_digest(file)
+    assert read == [file, file]
 
 
 def test_a_change_in_place_that_keeps_size_and_time_is_seen(tmp_path):

@@ -137,7 +137,7 @@ def test_a_failing_evaluation_is_reported_with_its_last_words(run_block, tmp_pat
     assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy
 
 
-def test_a_checkpoint_that_changes_while_it_is_evaluated_is_refused(tmp_path, monkeypatch):
+def test_episodes_of_a_checkpoint_that_changed_meanwhile_are_not_kept(tmp_path, monkeypatch):
     weights = tmp_path / "model" / "model.safetensors"
     weights.parent.mkdir()
     weights.write_bytes(b"old")
@@ -149,3 +149,9 @@ def test_a_checkpoint_that_changes_while_it_is_evaluated_is_refused(tmp_path, mo
     with pytest.raises(StageFailed, match="checkpoint: its content has changed"):
         run_stage(request, tmp_path / "evaluate")
     assert not (tmp_path / "evaluate" / "record.json").exists()
+    weights.write_bytes(b"old")
+    program = reporting(task(0, [False], [0]))
+    monkeypatch.setattr(
+        evaluate, "eval_command", lambda *of: (sys.executable, "-c", program, str(of[-1]))
+    )
+    assert run_stage(request, tmp_path / "evaluate").result.overall.successes == 0

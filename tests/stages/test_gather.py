@@ -1,16 +1,20 @@
 """Which episodes run in which batch, and which are kept."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.records import AttemptCounts
+from lefleet.errors import StageFailed
+from lefleet.records import AttemptCounts, ExpertDemos
 from lefleet.rollouts import Act, Demonstrate, PlannedEpisode, TakeOver
+from lefleet.stages.folder import StageFolder, silent
 from lefleet.stages.gather import (
     Gathered,
     GatherPlan,
     Key,
     _rounds,
     _take,
+    gather,
     interleave,
     plan_batches,
 )
@@ -148,3 +152,14 @@ def test_interleaved_episodes_alternate_between_tasks_as_long_as_they_last():
     gathered = Gathered(kept, {task: AttemptCounts(kept=0, attempted=0) for task in kept})
     order = [(one.task, one.seed) for one in gathered.interleaved()]
     assert order == [("push", 1), ("reach", 2), ("push", 4), ("push", 6)]
+
+
+def test_no_attempt_is_written_that_fails_its_verification(tmp_path):
+    def verify() -> None:
+        raise StageFailed("changed", "restore")
+
+    plan = wanted(tasks=("reach",), goal=1, workers=1)
+    with StageFolder(tmp_path / "collect", ExpertDemos()) as stage:
+        with pytest.raises(StageFailed, match="changed"):
+            gather(plan, stage, silent, verify)
+        assert (stage.path / "attempts.jsonl").read_bytes() == b""

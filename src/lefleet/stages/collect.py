@@ -16,7 +16,12 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.folder import Progress, StageFolder
 from lefleet.stages.gather import Gathered, GatherPlan, gather, rolled_out
-from lefleet.stages.references import find_checkpoint, find_dataset, require_dataset_folder
+from lefleet.stages.references import (
+    find_checkpoint,
+    find_dataset,
+    require_dataset_folder,
+    verify_pins,
+)
 
 
 def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> DatasetRecord:
@@ -69,8 +74,7 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
     takeover = request.mode == "takeover"
     behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
     wanted = rolled_out(request, checkpoint, behaviour, keep_failures=not takeover)
-    gathered = gather(wanted, stage, progress)
-    stage.pin(checkpoint=checkpoint.digest_now())
+    gathered = gather(wanted, stage, progress, verify_pins(stage, checkpoint=checkpoint))
     untouched = [task for task, kept in gathered.kept.items() if not kept]
     if untouched:
         raise StageFailed(

@@ -17,7 +17,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
 from lefleet.stages.folder import Journal, Progress, StageFolder, Update
-from lefleet.stages.references import find_checkpoint
+from lefleet.stages.references import find_checkpoint, verify_pins
 from lefleet.stages.verdict import (
     ComparisonSource,
     PairedEpisodes,
@@ -40,7 +40,8 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
         require_simulable(baseline, "baseline")
     stage.pin(checkpoint=candidate.digest, baseline=baseline.digest)
     roles = {"candidate": candidate.path, "baseline": baseline.path}
-    with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
+    verify = verify_pins(stage, checkpoint=candidate, baseline=baseline)
+    with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
         pairs = capped(request, len(tasks))
         if request.env:
             # lerobot-eval runs all pairs of a checkpoint at once; they are judged afterwards.
@@ -68,7 +69,6 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
-    stage.pin(checkpoint=candidate.digest_now(), baseline=baseline.digest_now())
     return comparison(paired.judge, source)
 
 

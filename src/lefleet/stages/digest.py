@@ -2,75 +2,96 @@
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lefleet.errors import BadInput
 
 _BOOKKEEPING = ("index", "episode_index", "task_index", "timestamp", "frame_index")
 _NOT_FOR_INFERENCE = ("train_config.json", "*.md", ".*")
+_ORIGIN = "pretrained_path"
+"""Where a policy's weights were first loaded from."""
 
-type _Content = tuple[Path, int, int, int, int]
-"""A file's path, size, inode, and when its content and its entry last changed."""
-_digests: dict[_Content, str] = {}
+type _FileState = tuple[int, int, int, int, int]
+_digests: dict[_FileState, str] = {}
+_SETTLED_NS = 2_000_000_000
+"""Two changes within one tick of a file system's clock look alike, so a younger file may have
+changed again unseen."""
 
 
 def checkpoint_digest(folder: Path) -> str:
     """sha256 over every file in a pretrained_model folder that inference may read, and its name.
 
     Config, weights, processors with their state, tokenizers, adapters and lefleet.json count, and
-    so do the folders of tokenizers and of an adapter's base elsewhere on this machine. A file that
-    has not changed since it was last read in this process is not read again.
+    so do folders elsewhere on this machine that these name or link to. A file that has not changed
+    since it was last read in this process is not read again.
     """
     total = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        name = file.relative_to(folder)
-        if file.is_file() and not any(_is_ignored(part) for part in name.parts):
-            digest = _config_digest(file) if str(name) == "config.json" else file_digest(file)
-            total.update(f"{name}\0{digest}\n".encode())
-    for other in _folders_elsewhere(folder):
-        total.update(f"elsewhere\0{checkpoint_digest(other)}\n".encode())
+    folders = [folder.resolve()]
+    for one in folders:  # grows while folders name others
+        for file in sorted(one.rglob("*")):
+            name = file.relative_to(one)
+            if any(_is_ignored(part) for part in name.parts):
+                continue
+            if file.is_file():
+                digest = _config_digest(file) if str(name) == "config.json" else file_digest(file)
+                total.update(f"{name}\0{digest}\n".encode())
+            elif file.is_dir() and file.is_symlink():
+                folders += {file.resolve()} - {*folders}
+        folders += [other for other in _folders_named(one) if other not in folders]
+        total.update(b"\n")
     return total.hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file; kept until its size, time or inode changes."""
-    before = _content(path)
-    if before in _digests:
-        return _digests[before]
+    """sha256 of a file; kept until its size, times or inode change."""
     with path.open("rb") as file:
+        before = _state(file)
+        if before in _digests:
+            return _digests[before]
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if _content(path) == before:
-        _digests[before] = digest
+        if _state(file) == before and time.time_ns() - before[-1] > _SETTLED_NS:
+            _digests[before] = digest
     return digest
 
 
-def _content(path: Path) -> _Content:
-    found = path.stat()
-    return path, found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+def _state(file: BinaryIO) -> _FileState:
+    """Where a file lies, its size, and when its content and its inode last changed.
+
+    Asked of the open file: on a network file system the answer by path may be out of date.
+    """
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _is_ignored(name: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in _NOT_FOR_INFERENCE)
 
 
-def _folders_elsewhere(folder: Path) -> list[Path]:
-    """What a checkpoint reads outside of its folder, where that is on this machine."""
-    named = [_fields(folder / "adapter_config.json").get("base_model_name_or_path")]
+def _folders_named(folder: Path) -> list[Path]:
+    """Folders of this machine from which a checkpoint reads tokenizers, processors or its base."""
+    settings = [_fields(folder / name) for name in ("config.json", "adapter_config.json")]
     for pipeline in ("policy_preprocessor.json", "policy_postprocessor.json"):
-        for step in _fields(folder / pipeline).get("steps") or ():
-            config = step.get("config") or {}
-            named += [value for key, value in config.items() if key.endswith("tokenizer_name")]
-    folders = (Path(name) for name in named if name)
-    return [other for other in folders if other.is_absolute() and other.is_dir()]
+        steps = _fields(folder / pipeline).get("steps") or ()
+        settings += [step.get("config") or {} for step in steps]
+    named = {
+        str(value)
+        for fields in settings
+        for key, value in fields.items()
+        if key.endswith(("_name", "_path")) and key != _ORIGIN
+    }
+    folders = (Path(name) for name in sorted(named))
+    return [other.resolve() for other in folders if other.is_absolute() and other.is_dir()]
 
 
 def _config_digest(file: Path) -> str:
     """Of a policy's configuration, except where its weights were first loaded from."""
     config = _fields(file)
-    config.pop("pretrained_path", None)
+    config.pop(_ORIGIN, None)
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 

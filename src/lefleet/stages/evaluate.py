@@ -22,7 +22,7 @@ from lefleet.stages.contract import require_simulable
 from lefleet.stages.folder import Journal, Progress, StageFolder, Update
 from lefleet.stages.gather import Key, interleave, plan_batches
 from lefleet.stages.lerobot_train import last_lines, split_lines
-from lefleet.stages.references import CheckpointReference, find_checkpoint
+from lefleet.stages.references import CheckpointReference, find_checkpoint, verify_pins
 from lefleet.stats import exact_interval
 
 EPISODES = "episodes.jsonl"
@@ -35,14 +35,14 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
     if not request.env:
         require_simulable(checkpoint, "checkpoint")
     stage.pin(checkpoint=checkpoint.digest)
-    with Journal(stage.path / EPISODES, EpisodeRecord) as journal:
+    verify = verify_pins(stage, checkpoint=checkpoint)
+    with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
         if request.env:
             run_stock(request, {"candidate": checkpoint.path}, journal, stage, progress)
             tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
         else:
             _run_missing(request, tasks, checkpoint.path, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
-    stage.pin(checkpoint=checkpoint.digest_now())
     return EvaluationRecord(
         result=summarise(checkpoint, tasks, episodes),
         tasks=tasks,

@@ -82,7 +82,8 @@ class StageFolder:
 
         A request names folders. What lies in them may change between two attempts, or while the
         workers load a checkpoint, and one record must not be about two checkpoints or two datasets.
-        So checkpoints are pinned before and after they acted.
+        So checkpoints are pinned at the start, and again before every episode that they acted in
+        is written to the journal.
         """
         path = self.path / INPUTS
         if not path.exists():
@@ -215,11 +216,12 @@ class Journal:
     """Lines of one struct type; what was appended is on disk when `append` returns.
 
     A last line that a crash cut short is dropped at the next opening; any other line that cannot
-    be read is an error, and nothing is changed.
+    be read is an error, and nothing is changed. `verify` is called before anything is written.
     """
 
-    def __init__(self, path: Path, kind: Any) -> None:
+    def __init__(self, path: Path, kind: Any, verify: Callable[[], None] = lambda: None) -> None:
         self.lines: list[Any] = []
+        self._verify = verify
         intact = 0
         if path.exists():
             *complete, _ = path.read_bytes().split(b"\n")
@@ -242,6 +244,7 @@ class Journal:
     def extend(self, lines: Iterable[Any]) -> None:
         """Append several in one write."""
         added = list(lines)
+        self._verify()
         self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in added))
         self._file.flush()
         os.fsync(self._file.fileno())

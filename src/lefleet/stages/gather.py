@@ -115,11 +115,17 @@ class Gathered(NamedTuple):
         return [finished for row in rows for finished in row if finished is not None]
 
 
-def gather(wanted: GatherPlan, stage: StageFolder, progress: Progress) -> Gathered:
+def gather(
+    wanted: GatherPlan,
+    stage: StageFolder,
+    progress: Progress,
+    verify: Callable[[], None] = lambda: None,
+) -> Gathered:
     """Attempts count up from the first seed in rounds; the first that are kept are taken.
 
     Which episodes those are depends on seeds alone, not on timing or interruptions: rounds are
-    finished before they are looked at, and every attempt is in `attempts.jsonl`.
+    finished before they are looked at, and every attempt is in `attempts.jsonl`. `verify` is called
+    before each of them is written.
     """
     frames = stage.path / "frames"
     frames.mkdir(exist_ok=True)
@@ -130,7 +136,7 @@ def gather(wanted: GatherPlan, stage: StageFolder, progress: Progress) -> Gather
         return PlannedEpisode(row=row, task=key.task, seed=key.seed, frames=str(path))
 
     with (
-        Journal(stage.path / "attempts.jsonl", Finished) as journal,
+        Journal(stage.path / "attempts.jsonl", Finished, verify) as journal,
         Simulators(workers=wanted.workers, device=wanted.device, log=stage.log) as simulators,
     ):
         done = {_key(line): line for line in journal.lines if _is_intact(line)}

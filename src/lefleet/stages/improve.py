@@ -11,7 +11,7 @@ from lefleet.rollouts import Act, Finished, TakeOver
 from lefleet.stages.contract import require_same_shape, require_simulable
 from lefleet.stages.folder import Progress, StageFolder
 from lefleet.stages.gather import gather, rolled_out
-from lefleet.stages.references import find_checkpoint, find_dataset
+from lefleet.stages.references import find_checkpoint, find_dataset, verify_pins
 
 
 def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> MixRecord:
@@ -29,8 +29,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     correct = request.method == "correct"
     behaviour = TakeOver(patience=request.patience) if correct else Act()
     wanted = rolled_out(request, checkpoint, behaviour)
-    gathered = gather(wanted, stage, progress)
-    stage.pin(checkpoint=checkpoint.digest_now())
+    gathered = gather(wanted, stage, progress, verify_pins(stage, checkpoint=checkpoint))
     allowed = room(len(demos.episodes), earlier, request.mixing_ratio)
     candidates = gathered.interleaved()
     taken = candidates[:allowed]

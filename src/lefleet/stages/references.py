@@ -1,6 +1,7 @@
 """What a user names, to what it means: stage folders, LeRobot folders, hub ids."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
 from lefleet.stages.digest import checkpoint_digest
-from lefleet.stages.folder import RECORD, REQUEST, read_record
+from lefleet.stages.folder import RECORD, REQUEST, StageFolder, read_record
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _PRETRAINED = ("", "pretrained_model", "checkpoints/last/pretrained_model")
@@ -26,6 +27,11 @@ class CheckpointReference(NamedTuple):
     def digest_now(self) -> str:
         """Of its files as they are now; cheap where they have not changed."""
         return checkpoint_digest(Path(self.path))
+
+
+def verify_pins(stage: StageFolder, **checkpoints: CheckpointReference) -> Callable[[], None]:
+    """A function that raises StageFailed where a pinned checkpoint's files have changed since."""
+    return lambda: stage.pin(**{name: found.digest_now() for name, found in checkpoints.items()})
 
 
 class DatasetReference(NamedTuple):
