@@ -39,10 +39,10 @@ def serving(
     """A running server of `policy` on `transport`."""
     observers = settings.pop("observers", ())
     capture = settings.pop("capture", None)
-    on_drained = settings.pop("on_drained", lambda: None)
+    on_name_taken = settings.pop("on_name_taken", lambda: None)
     manifest = manifest_of(folder, service_name="test", **settings)
     with PolicyService(
-        policy, manifest, transport, observers, capture, on_drained=on_drained
+        policy, manifest, transport, observers, capture, on_name_taken=on_name_taken
     ) as service:
         yield service
 
@@ -90,9 +90,9 @@ class Bench:
     def deliver(self) -> None:
         """Return when everything that was published to the server before has been delivered.
 
-        Observations arrive in order, so a stranger's that is counted came last.
+        Observations arrive in order, so one without a session that is counted came last.
         """
-        publisher = self.node().publisher(self.keys("stranger").obs, OBSERVATION)
+        publisher = self.node().publisher(self.keys("unknown").obs, OBSERVATION)
         before = self.service.dropped.get("no_session", 0)
         publisher.put(b"", wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0).pack())
         eventually(lambda: self.service.dropped.get("no_session", 0) > before)
@@ -124,7 +124,7 @@ class Outcomes(list[RequestOutcome]):
         self._then(len(self))
 
     def each(self, then: Callable[[int], object]) -> None:
-        """From now on do this after every outcome; it is told how many there were."""
+        """From now on call this after every outcome, with the number of outcomes."""
         self._then = then
 
     def wait(self, count: int) -> None:

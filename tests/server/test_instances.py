@@ -5,11 +5,19 @@ import threading
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.server import instances
+from lefleet.server import instances, service
 from lefleet.server.service import PolicyService
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, Router
-from tests.server.serving import Bench, keys_of, manifest_of, observation, serving
+from tests.server.serving import (
+    Bench,
+    Gated,
+    eventually,
+    keys_of,
+    manifest_of,
+    observation,
+    serving,
+)
 
 NAMED = {"server_name": "twin", "zenoh__extra": "{transport/link/tx/lease: 100}"}
 
@@ -93,10 +101,10 @@ def test_a_start_that_fails_midway_leaves_nothing_behind(checkpoint, policy, fai
         assert running != before
         manifest = manifest_of(checkpoint, service_name="test", server_name="failing")
         node = bench.node()
-        service = PolicyService(policy, manifest, node)
+        failed = PolicyService(policy, manifest, node)
         monkeypatch.setattr(node, failing, _refuse)
         with pytest.raises(RuntimeError, match="no more declarations"):
-            service.start()
+            failed.start()
         monkeypatch.undo()
         assert sorted(server_threads()) == sorted(running)
         assert _declared(bench) == declared
@@ -113,19 +121,19 @@ def _refuse(*_):
     raise RuntimeError("no more declarations")
 
 
-def test_of_two_that_meet_when_a_partition_heals_the_later_one_drains(
+def test_of_two_that_meet_when_a_partition_heals_the_later_one_gives_way(
     checkpoint, policy, monkeypatch
 ):
     """Two peers that do not know of each other, until a router connects both."""
     monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.05)
-    drained = threading.Event()
+    name_taken = threading.Event()
     ports = [Router(FREE_PORT) for _ in range(2)]
     nodes = [ZenohTransport.open(ZenohSettings(connect=(one.endpoint,))) for one in ports]
     try:
         with (
             serving(checkpoint, policy, nodes[0], server_name="twin") as earlier,
             serving(
-                checkpoint, policy, nodes[1], server_name="twin", on_drained=drained.set
+                checkpoint, policy, nodes[1], server_name="twin", on_name_taken=name_taken.set
             ) as later,
         ):
             assert earlier.is_ready
@@ -136,7 +144,7 @@ def test_of_two_that_meet_when_a_partition_heals_the_later_one_drains(
                 connect=tuple(one.endpoint for one in ports),
             )
             with ZenohTransport.open(both):
-                assert drained.wait(20)
+                assert name_taken.wait(20)
             assert (later.is_draining, later.other_instances) == (True, 1)
             assert earlier.is_ready
             earlier.require_own_name()
@@ -145,3 +153,40 @@ def test_of_two_that_meet_when_a_partition_heals_the_later_one_drains(
     finally:
         for one in (*nodes, *ports):
             one.close()
+
+
+def test_a_status_that_cannot_be_read_does_not_hide_another_server(checkpoint, policy, monkeypatch):
+    """Neither from one that starts, nor from one that already runs."""
+    with Bench(checkpoint, policy, NAMED) as bench:
+        status = bench.service.status()
+        bench.node().serve(keys_of(status).status, lambda _: b"not a status")
+        with pytest.raises(BadInput, match=status.instance_id):
+            second(bench).start()
+        monkeypatch.setattr(service, "require_free_name", lambda *_: None)
+        name_taken = threading.Event()
+        with serving(checkpoint, policy, bench.node(), on_name_taken=name_taken.set, **NAMED):
+            assert name_taken.wait(20)
+
+
+def test_a_server_that_was_asked_to_stop_does_not_blame_its_successor(
+    checkpoint, policy, monkeypatch
+):
+    """The successor's clock may be behind, so that it seems to have started earlier."""
+    monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.01)
+    gated = Gated(policy)
+    with Bench(checkpoint, gated, NAMED) as bench, bench.robot("arm") as robot:
+        asking = threading.Thread(target=lambda: robot.infer(observation(policy, 0)))
+        asking.start()
+        assert gated.has_begun.acquire(timeout=20)
+        draining = threading.Thread(target=bench.service.drain)
+        draining.start()
+        eventually(lambda: bench.service.is_draining)
+        monkeypatch.setattr(service, "new_instance_id", lambda: "0")
+        with second(bench) as successor:
+            eventually(lambda: bench.service.other_instances)
+            gated.may_end.release()
+            draining.join(20)
+            bench.service.close()
+            bench.service.require_own_name()
+            assert successor.is_ready
+            asking.join(20)

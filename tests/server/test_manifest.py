@@ -175,3 +175,12 @@ def test_a_misspelt_field_is_named_before_one_that_is_missing():
         manifest_of({"modle": {"repo_or_path": "x"}})
     with pytest.raises(BadInput, match="no checkpoint is named"):
         manifest_of({})
+
+
+@pytest.mark.parametrize(
+    "extra", ["{transport/link/tx/lease: 2500}", "{transport/link/tx: {lease: 2500}}"]
+)
+def test_the_lease_is_what_zenoh_is_given(extra):
+    model = "--model.repo_or_path=user/name"
+    assert load_manifest(None, [model]).lease_s == 1.0
+    assert load_manifest(None, [model, f"--zenoh.extra={extra}"]).lease_s == 2.5

@@ -159,6 +159,25 @@ def test_an_error_is_said_once_counted_and_survived(caplog):
     assert [record.getMessage().count("the disk is full") for record in caplog.records] == [1]
 
 
+def test_an_error_is_logged_also_when_items_were_skipped_before(caplog):
+    started, may_go = threading.Event(), threading.Event()
+
+    def failing(number: int) -> None:
+        started.set()
+        may_go.wait(LONG_S)
+        raise OSError("the disk is full")
+
+    work = BackgroundWriter("test", failing, room=1)
+    work.offer(0)
+    assert started.wait(LONG_S)
+    work.offer(1)
+    work.offer(2)
+    may_go.set()
+    assert work.close(LONG_S)
+    assert work.skipped == 3
+    assert caplog.text.count("the disk is full") == 1
+
+
 def test_what_comes_after_closing_is_skipped():
     work = BackgroundWriter("test", print, room=1)
     work.close(LONG_S)

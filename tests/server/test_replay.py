@@ -72,6 +72,17 @@ def test_every_answer_comes_out_bit_for_bit(ring, policy):
     ] * COUNT
 
 
+def test_a_camera_that_only_earlier_frames_have_was_accepted_by_the_server(ring, policy, tmp_path):
+    _, capture = next(read_captures(ring))
+    asked = wire.OBSERVATION.decode(capture.request.observation)
+    unused = wire.encode_images({"observation.images.unused": np.zeros((8, 8, 3), np.uint8)}, 0)
+    (earlier,) = asked.history
+    earlier = msgspec.structs.replace(earlier, images={**earlier.images, **unused})
+    asked = msgspec.structs.replace(asked, history=(earlier,))
+    change(ring, tmp_path, observation=wire.OBSERVATION.encode(asked))
+    assert results(replay(tmp_path, policy)) == ["equal"] * COUNT
+
+
 def test_another_seed_is_another_answer(ring, policy, tmp_path):
     change(ring, tmp_path, seed=1)
     report = replay(tmp_path, policy)

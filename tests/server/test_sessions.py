@@ -15,7 +15,7 @@ from lefleet_client.remote import (
     RobotFeatures,
     WrongModel,
 )
-from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.transport import ZenohFailed, ZenohSettings, ZenohTransport
 from tests.policy import tiny
 from tests.server.samples import session_open
 from tests.server.serving import Bench, eventually, keys_of, loaded, observation, serving
@@ -61,7 +61,54 @@ def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoin
         eventually(lambda: bench.service.session_count == 0)
 
 
-def test_late_news_of_an_earlier_incarnation_ends_nothing(checkpoint, policy):
+def test_a_question_that_fails_does_not_keep_the_session_of_a_robot_that_died(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
+        bench.robot("arm").infer(observation(policy, 0))
+        eventually(lambda: not bench.service._reaper._doubted_s)
+        node, failures = bench.node_of_server(), [ZenohFailed("once")]
+        present = node.present
+
+        def fails_once(*values):
+            if failures:
+                raise failures.pop()
+            return present(*values)
+
+        node.present = fails_once
+        bench.node_of_last_robot().close()
+        eventually(lambda: bench.service.session_count == 0)
+        assert not failures
+
+
+def test_a_session_that_is_opened_while_the_server_drains_is_refused(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench:
+        node = bench.node_of_server()
+        publisher = node.publisher
+
+        def drains_meanwhile(*values):
+            node.publisher = publisher
+            bench.service.drain()
+            return publisher(*values)
+
+        node.publisher = drains_meanwhile
+        reply = bench.service._sessions.open(opening(bench, policy))
+        assert (reply.check, bench.service.session_count) == ("draining", 0)
+
+
+def opening(bench: Bench, policy, **changes) -> wire.SessionOpen:
+    """What a robot that fits asks for, by hand."""
+    status = bench.service.status()
+    return session_open(
+        model=status.capabilities.model,
+        revision=status.capabilities.revision,
+        service=status.service,
+        action_names=policy.contract.action_names,
+        vectors=policy.contract.vectors,
+        cameras={},
+        **changes,
+    )
+
+
+def test_late_news_of_an_earlier_session_ends_nothing(checkpoint, policy):
     """The token of a robot that came back is gone and there: asking for it decides."""
     with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
         reaper = bench.service._reaper
@@ -79,18 +126,9 @@ def _ids(bench: Bench) -> list[str]:
 
 def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkpoint, policy):
     with Bench(checkpoint, policy, {"grace_s": 0.1, "max_sessions": 1}) as bench:
-        node = bench.node()
-        status = bench.service.status()
-        asked = session_open(
-            model=status.capabilities.model,
-            revision=status.capabilities.revision,
-            service=status.service,
-            action_names=policy.contract.action_names,
-            vectors=policy.contract.vectors,
-            cameras={},
-        )
-        body = wire.SESSION_REQUEST.encode(asked)
-        reply = node.ask(keys_of(status).session, body, 5.0).replies[0].payload
+        body = wire.SESSION_REQUEST.encode(opening(bench, policy))
+        key = keys_of(bench.service.status()).session
+        reply = bench.node().ask(key, body, 5.0).replies[0].payload
         assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
         eventually(lambda: bench.service.session_count == 0)
         with bench.robot("honest") as robot:
@@ -170,18 +208,9 @@ def test_each_start_of_a_server_is_another_instance(checkpoint, policy):
 def test_events_have_the_schema_version_of_their_session(checkpoint, policy, monkeypatch):
     monkeypatch.setattr(wire.limits, "SCHEMA_VERSION", 2)
     with Bench(checkpoint, policy) as bench:
-        status = bench.service.status()
-        opening = session_open(
-            model=status.capabilities.model,
-            revision=status.capabilities.revision,
-            service=status.service,
-            action_names=policy.contract.action_names,
-            vectors=policy.contract.vectors,
-            cameras={},
-            newest_schema=2,
-        )
-        heard = bench.listen(opening.client_id)
-        ack = bench.service._sessions.open(opening)
+        asked = opening(bench, policy, newest_schema=2)
+        heard = bench.listen(asked.client_id)
+        ack = bench.service._sessions.open(asked)
         bench.service.drain()
         eventually(lambda: len(heard) == 2)
         versions = [int.from_bytes(sample.attachment[:2], "little") for sample in heard]

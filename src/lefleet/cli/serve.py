@@ -131,7 +131,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         transport,
         monitoring.observers,
         monitoring.ring,
-        on_drained=signals.stop,
+        on_name_taken=signals.stop,
     )
     signals.hold()
     with service:

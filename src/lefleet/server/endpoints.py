@@ -1,7 +1,6 @@
 """What a server declares on the network: keys, callbacks and its liveliness token."""
 
 import logging
-import threading
 import time
 from contextlib import ExitStack
 from typing import Protocol
@@ -23,10 +22,10 @@ class StatusSource(Protocol):
 
 
 class Endpoints:
-    """Declares what a server hears and answers, and takes it back.
+    """Declares what a server receives and answers, and takes it back.
 
     Callbacks run on the transport's threads, several at the same time, and return at once: they
-    put things into queues, or answer from what is known. One lock guards taking back.
+    put things into queues, or answer from what is known. The thread that declares also closes.
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class Endpoints:
         self._requests = requests
         self._status = status
         self._reaper = reaper
-        self._lock = threading.Lock()
         self._questions = ExitStack()
         self._observations = ExitStack()
         self.dropped = EventCounts()
@@ -57,23 +55,21 @@ class Endpoints:
         Where one declaration fails, `close` takes back those before it.
         """
         every, transport = self._keys.any_client, self._transport
-        answered, heard = self._questions.callback, self._observations.callback
+        answered, received = self._questions.callback, self._observations.callback
+        received(transport.subscribe(every.obs, self._receive).close)
         answered(transport.watch(every.alive, self._presence).close)
         answered(transport.serve(every.reset, self._reset).close)
         answered(transport.serve(self._keys.session, self._session).close)
         answered(transport.serve(self._keys.status, self._answer_status).close)
-        heard(transport.subscribe(every.obs, self._receive).close)
-        heard(transport.announce(self._keys.alive).close)
+        received(transport.announce(self._keys.alive).close)
 
     def withdraw(self) -> None:
-        """Not be found by new robots, and hear no further observations."""
-        with self._lock:
-            self._observations.close()
+        """Not be found by new robots, and receive no further observations."""
+        self._observations.close()
 
     def close(self) -> None:
         self.withdraw()
-        with self._lock:
-            self._questions.close()
+        self._questions.close()
 
     def _drop(self, reason: str, key: str) -> None:
         if self.dropped.add(reason) == 1:

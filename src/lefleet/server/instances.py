@@ -9,7 +9,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lefleet.errors import BadInput
 from lefleet_client import wire
@@ -44,8 +44,8 @@ def require_free_name(transport: Transport, keys: wire.ServerKeys, lease_s: floa
     finally:
         watch.close()
     if not _is_free(transport, keys):
-        others = ", ".join(one.instance_id for one in instances(transport, keys))
-        raise name_taken(keys.server, others or "that does not answer")
+        others = ", ".join(one.instance_id for one in _statuses(transport, keys))
+        raise name_taken(keys.server, others or "unknown: it does not answer")
 
 
 def name_taken(server: str, instance: str) -> BadInput:
@@ -55,10 +55,13 @@ def name_taken(server: str, instance: str) -> BadInput:
     )
 
 
-def instances(transport: Transport, keys: wire.ServerKeys) -> list[wire.ServerStatus]:
-    """Every server that answers under this name, also this one."""
-    answers = transport.ask(keys.status, b"", _ASK_S)
-    return [wire.STATUS.decode(reply.payload) for reply in answers.replies]
+def _statuses(transport: Transport, keys: wire.ServerKeys) -> Iterator[wire.ServerStatus]:
+    """Of every server that answers under this name, also this one; unreadable ones are skipped."""
+    for reply in transport.ask(keys.status, b"", _ASK_S).replies:
+        try:
+            yield wire.STATUS.decode(reply.payload)
+        except wire.WireError as error:
+            _LOG.debug("event=status_not_read server=%s reason=%r", keys.server, str(error))
 
 
 def _is_free(transport: Transport, keys: wire.ServerKeys) -> bool:
@@ -111,14 +114,14 @@ class InstanceWatch:
                 if (winner := self._earlier_instance()) is not None:
                     self._give_way(winner)
                     return
-            except (TransportError, wire.WireError) as error:
+            except TransportError as error:
                 _LOG.debug("event=instances_not_known reason=%r", str(error))
             self._is_stopping.wait(CHECK_EVERY_S)
 
     def _earlier_instance(self) -> wire.ServerStatus | None:
         """Another running server under this name that started before this one."""
         earlier = None
-        for status in instances(self._transport, self._keys):
+        for status in _statuses(self._transport, self._keys):
             other = status.instance_id
             if other == self._instance_id or status.draining:
                 continue

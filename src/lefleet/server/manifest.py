@@ -16,7 +16,7 @@ from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet_client.transport import BadSettings, ZenohSettings
-from lefleet_client.transport.settings import LEASE_MS, zenoh_config
+from lefleet_client.transport.settings import zenoh_config
 from lefleet_client.wire import BadKey, slug
 
 LISTEN = "tcp/127.0.0.1:7447"
@@ -25,7 +25,6 @@ LISTEN = "tcp/127.0.0.1:7447"
 _NONE = {"repo_or_path": ""}
 
 EXAMPLE = "configs/serve.yaml"
-_LEASE = "transport/link/tx/lease"
 
 _LONGEST_NAME = 80
 _LAYOUT = re.compile(r"pretrained_model|checkpoints|last|train|cycle_\d+|\d+")
@@ -90,7 +89,7 @@ class Manifest(Strict, frozen=True, kw_only=True):
     @property
     def lease_s(self) -> float:
         """After this time a node that froze or lost its link counts as gone."""
-        return float(self.zenoh.extra.get(_LEASE, LEASE_MS)) / 1000
+        return float(zenoh_config(self.zenoh).get_json("transport/link/tx/lease")) / 1000
 
 
 def load_manifest(path: Path | None, overrides: Sequence[str] = ()) -> Manifest:

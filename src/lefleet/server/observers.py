@@ -99,16 +99,16 @@ class BackgroundWriter[T]:
     @property
     def skipped(self) -> int:
         """Items that were lost: there was no room for them, or writing them failed."""
-        return self._counts.snapshot().get("skipped", 0)
+        return sum(self._counts.snapshot().values())
 
     def offer(self, item: T) -> None:
         if self._is_closed:
-            self._counts.add("skipped")
+            self._counts.add("closed")
             return
         try:
             self._items.put_nowait(item)
         except queue.Full:
-            self._counts.add("skipped")
+            self._counts.add("full")
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
         """Finish what was offered, within the time; whether it was finished."""
@@ -125,7 +125,7 @@ class BackgroundWriter[T]:
             try:
                 self._write(item)
             except Exception as error:  # noqa: BLE001 - later items may be fine again
-                if self._counts.add("skipped") == 1:
+                if self._counts.add("failed") == 1:
                     name = self._thread.name
                     _LOG.warning("%s: %s (further failures are only counted)", name, error)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lefleet.server.sessions import Sessions
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, NoAnswer, Transport, TransportError, is_gone
+from lefleet_client.transport import ACTION, Transport, TransportError, is_gone
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.25
@@ -130,7 +130,7 @@ class SessionReaper:
             return
         try:
             has_left = is_gone(self._transport, self._keys.client(segment).alive, _ASK_S)
-        except NoAnswer:
+        except TransportError:
             self._doubt(segment)
             return
         if has_left:

@@ -103,7 +103,7 @@ def _compute(request: Captured, policy: ServedPolicy) -> tuple[NDArray[Any], NDA
     question = policy_request(
         observation,
         contract=policy.contract,
-        announced=observation.images,
+        announced={key for frame in (observation, *observation.history) for key in frame.images},
         robot_type=request.robot_type,
         default_task=request.default_task,
         seed=request.seed,

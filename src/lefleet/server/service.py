@@ -1,7 +1,6 @@
 """A policy server, from its start to its drain."""
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -34,8 +33,9 @@ class PolicyService:
     """Serves one warmed-up policy on one transport; the transport stays its caller's.
 
     Its threads are those of `workers`, `reaper` and `instances`. The caller starts, drains and
-    closes it. It drains by itself only where an earlier server runs under its name; then it calls
-    `on_drained`, from the thread `instances`, and `require_own_name` raises.
+    closes it. Where an earlier server runs under its name, it accepts no more robots and calls
+    `on_name_taken`, on the thread `instances`; the caller then drains it, and `require_own_name`
+    raises.
     """
 
     def __init__(
@@ -46,17 +46,15 @@ class PolicyService:
         observers: Sequence[Observer] = (),
         capture: CaptureRing | None = None,
         *,
-        on_drained: Callable[[], None] = lambda: None,
+        on_name_taken: Callable[[], None] = lambda: None,
     ) -> None:
         self._rules = _rules(policy, manifest)
         self._server = manifest.server_name
         self._instance_id = new_instance_id()
         self._transport = transport
         self._lease_s = manifest.lease_s
-        self._on_drained = on_drained
-        self._drain_lock = threading.Lock()
+        self._on_name_taken = on_name_taken
         self._is_ready = False
-        self._is_drained = False
         self._winner = ""
         served = self._rules.capabilities
         service = wire.ServiceKeys(served.model, served.revision, self._rules.service)
@@ -115,19 +113,15 @@ class PolicyService:
     def drain(self, timeout_s: float = DRAIN_TIMEOUT_S) -> None:
         """Answer what has arrived, take nothing new, close all sessions."""
         self._sessions.refuse_new()
-        with self._drain_lock:
-            if self._is_drained:
-                return
-            _LOG.info("event=draining sessions=%d", len(self._sessions))
-            for session in self._sessions.snapshot().values():
-                session.send_event(wire.Draining())
-            self._endpoints.withdraw()
-            if not self._requests.wait_idle(timeout_s):
-                _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)
-            self._endpoints.close()
-            self._sessions.close_all("the server stopped")
-            self._is_drained = True
-            _LOG.info("event=drained")
+        _LOG.info("event=draining sessions=%d", len(self._sessions))
+        for session in self._sessions.snapshot().values():
+            session.send_event(wire.Draining())
+        self._endpoints.withdraw()
+        if not self._requests.wait_idle(timeout_s):
+            _LOG.warning("event=drain_timed_out after_s=%g", timeout_s)
+        self._endpoints.close()
+        self._sessions.close_all("the server stopped")
+        _LOG.info("event=drained")
 
     def close(self) -> None:
         """Stop at once, or after `drain`."""
@@ -147,7 +141,7 @@ class PolicyService:
         self.close()
 
     def require_own_name(self) -> None:
-        """Raise BadInput if the server drained because another one runs under its name."""
+        """Raise BadInput if the server had to stop because another one runs under its name."""
         if self._winner:
             raise name_taken(self._server, self._winner)
 
@@ -193,9 +187,10 @@ class PolicyService:
         )
 
     def _give_way(self, winner: wire.ServerStatus) -> None:
-        self._winner = winner.instance_id
-        self.drain()
-        self._on_drained()
+        if not self.is_draining:
+            self._winner = winner.instance_id
+            self._sessions.refuse_new()
+            self._on_name_taken()
 
 
 def _rules(policy: ServedPolicy, manifest: Manifest) -> HandshakeRules:

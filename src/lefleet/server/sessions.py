@@ -75,6 +75,9 @@ class Sessions:
             self._by_segment[segment] = session
         if earlier is not None:
             self._end(earlier, wire.REPLACED)
+        if self._is_draining:  # It began meanwhile, and may have closed all other sessions already.
+            self.close(segment, session.id, "the server stopped")
+            return self.open(asked)
         _LOG.info(
             "event=session_opened client=%s session=%s epoch=%d robot_type=%s warnings=%d",
             asked.client_id,
