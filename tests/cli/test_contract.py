@@ -67,8 +67,8 @@ def test_a_policy_of_another_package_is_read_and_its_manifest_names_the_package(
     lefleet, tmp_path, monkeypatch
 ):
     """The package is new, so that no other test can have imported it."""
-    config = tiny.stranger(tmp_path / "policy") / "config.json"
-    config.write_text(config.read_text().replace("tiny_stranger", "newly_installed"))
+    config = tiny.unlisted(tmp_path / "policy") / "config.json"
+    config.write_text(config.read_text().replace("tiny_unlisted", "newly_installed"))
     (tmp_path / "new_package").mkdir()
     (tmp_path / "new_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -89,7 +89,7 @@ def test_episodes_are_those_of_the_policy_in_process(tmp_path):
                 "eval.batch_size": str(EPISODES),
             },
         )
-        assert place.service.session_count == 0, "the program left its session open"
+        assert place.service.status().sessions == 0, "the program left its session open"
     assert remote == local
     rewards = [reward for task in local.values() for reward in task["sum_rewards"]]
     assert len(set(rewards)) == 2 * EPISODES, "equal episodes would prove nothing"

@@ -109,17 +109,17 @@ def test_keys_can_be_renamed(place):
 
 
 def test_all_rows_need_one_session_only(place):
-    before = place.service.session_count
+    before = place.service.status().sessions
     remote = place.policy(client_id="evaluation")
     remote.select_action(batch_of(InProcess(place.checkpoint).config, 3, seed=0))
-    assert place.service.session_count == before + 1
+    assert place.service.status().sessions == before + 1
     assert "evaluation" in {
         one.client_id for one in place.service.status(with_clients=True).clients
     }
 
 
 def test_rows_that_a_policy_may_mix_are_refused(place_of):
-    place = place_of(tiny.stranger)
+    place = place_of(tiny.unlisted)
     assert place.service.status().capabilities.serving_mode == "exclusive"
     remote = place.policy()
     batch = batch_of(InProcess(place.checkpoint).config, 2, seed=0)
@@ -135,25 +135,25 @@ def test_a_copy_has_a_session_of_its_own(place, duplicate):
     batch = batch_of(InProcess(place.checkpoint).config, 1, seed=0)
     remote = place.policy()
     first = remote.select_action(batch)
-    before = place.service.session_count
+    before = place.service.status().sessions
     other = duplicate(remote)
     other.reset()
     try:
         assert torch.equal(other.select_action(batch), first)
-        assert place.service.session_count == before + 1
+        assert place.service.status().sessions == before + 1
     finally:
         other.close()
     assert torch.isfinite(remote.select_action(batch)).all()
 
 
 def test_a_policy_that_is_garbage_ends_its_session(place):
-    before = place.service.session_count
+    before = place.service.status().sessions
     remote = LefleetPolicy(LefleetConfig(connect=place.endpoint))
     remote.select_action(batch_of(InProcess(place.checkpoint).config, 1, seed=0))
-    assert place.service.session_count == before + 1
+    assert place.service.status().sessions == before + 1
     del remote
     gc.collect()
-    eventually(lambda: place.service.session_count == before)
+    eventually(lambda: place.service.status().sessions == before)
 
 
 def test_a_closed_policy_opens_a_new_session(place):
@@ -167,10 +167,10 @@ def test_a_closed_policy_opens_a_new_session(place):
 
 def test_actions_of_another_size_are_refused_at_once(place):
     four = {"action": PolicyFeature(FeatureType.ACTION, (4,))}
-    before = place.service.session_count
+    before = place.service.status().sessions
     with pytest.raises(WrongFeatures, match=r"action: \(4,\) is executed here.*gives 3: shoulder"):
         place.policy(output_features=four).select_action({})
-    eventually(lambda: place.service.session_count == before)
+    eventually(lambda: place.service.status().sessions == before)
 
 
 def test_a_batch_that_grows_within_an_episode_is_refused(place_of):

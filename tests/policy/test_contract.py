@@ -1,4 +1,4 @@
-"""Where names of columns come from, and what happens where nobody knows them."""
+"""Where names of columns come from, and what happens where they are unknown."""
 
 import json
 from pathlib import Path

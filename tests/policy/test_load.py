@@ -47,7 +47,7 @@ def test_what_it_says_about_others(policy_of):
     assert "plans from nothing" in policy_of("tdmpc").warnings[0]
 
 
-@pytest.mark.parametrize("name", ["vqbet", "tdmpc", "stranger"])
+@pytest.mark.parametrize("name", ["vqbet", "tdmpc", "unlisted"])
 def test_a_manifest_cannot_force_sharing(checkpoint_of, name):
     with pytest.raises(BadInput, match=r"serving_mode: \w+ cannot be shared: "):
         load_policy(model(checkpoint_of(name)), serving_mode="shared")
@@ -68,7 +68,7 @@ def test_a_shared_policy_is_never_reset(policy_of):
 
 
 def test_a_type_that_is_unknown_is_exclusive(policy_of):
-    served = policy_of("stranger")
+    served = policy_of("unlisted")
     assert (served.capabilities.serving_mode, served.capabilities.supports_rtc) == (
         "exclusive",
         False,
@@ -222,8 +222,8 @@ def test_a_hub_id_is_loaded_at_its_revision(checkpoint_of, monkeypatch):
         return str(checkpoint_of("act_environment"))
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    load_policy(model("somebody/something", revision="v2"))
-    assert asked == [("somebody/something", "v2")]
+    load_policy(model("user/name", revision="v2"))
+    assert asked == [("user/name", "v2")]
 
 
 def test_full_precision_is_what_the_checkpoint_has(checkpoint_of, policy_of):

@@ -7,7 +7,7 @@ import torch
 from tests.policy import tiny
 from tests.policy.asking import Local, ask, frames_for, request_for, rows_for, same
 
-WITHOUT_HISTORY = ["act_images", "act_environment", "relative_act", "rtc_flow", "stranger"]
+WITHOUT_HISTORY = ["act_images", "act_environment", "relative_act", "rtc_flow", "unlisted"]
 
 
 @pytest.mark.parametrize("name", WITHOUT_HISTORY)

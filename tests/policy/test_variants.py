@@ -70,8 +70,8 @@ def test_without_peft_an_adapter_is_refused_with_what_to_install(checkpoint_of, 
 def test_a_compiled_policy_answers_the_same_up_to_rounding(checkpoint_of, policy_of, monkeypatch):
     """Traced as in earnest; generating code for it would take two minutes."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    exact = policy_of("stranger")
-    served = load_policy(model(checkpoint_of("stranger"), compile=True))
+    exact = policy_of("unlisted")
+    served = load_policy(model(checkpoint_of("unlisted"), compile=True))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     request = request_for(exact)
     assert ask(served, request).robot == pytest.approx(ask(exact, request).robot, abs=1e-4)

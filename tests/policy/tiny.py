@@ -20,13 +20,13 @@ from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
     TinyLeakyConfig,
     TinyMuteConfig,
-    TinyStrangerConfig,
+    TinyUnlistedConfig,
 )
 from tests.policy.plugins.modeling_tiny import (
     TinyFlowPolicy,
     TinyLeakyPolicy,
     TinyMutePolicy,
-    TinyStrangerPolicy,
+    TinyUnlistedPolicy,
 )
 
 PLUGINS = "tests.policy.plugins"
@@ -141,10 +141,10 @@ def mute(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
     return _save(folder, config, TinyMutePolicy, contract=contract, seed=seed)
 
 
-def stranger(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
+def unlisted(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
     """A policy of a type that LeFleet does not know."""
-    config = TinyStrangerConfig(**_features(STATE), device="cpu", **changes)
-    return _save(folder, config, TinyStrangerPolicy, contract=contract, seed=seed)
+    config = TinyUnlistedConfig(**_features(STATE), device="cpu", **changes)
+    return _save(folder, config, TinyUnlistedPolicy, contract=contract, seed=seed)
 
 
 def tdmpc(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:

@@ -1,4 +1,4 @@
-"""`lefleet serve` with a policy that says when it begins and answers when it is told to.
+"""`lefleet serve` with a policy that says when it begins and answers on command.
 
 Each prediction prints a line, and waits for one on stdin. Everything else is the real command.
 """
@@ -13,7 +13,7 @@ _load = serve.load_served
 
 
 class Told:
-    """A policy that is told to answer, once for each prediction."""
+    """A policy that answers on command, once for each prediction."""
 
     def __init__(self, policy: ServedPolicy) -> None:
         self._policy = policy

@@ -14,7 +14,7 @@ from lefleet.server.capacity import Capacity, plan_text, robots
         (0.1, 50, 100, 100, 0.05, 9, "freshness"),
         # 30 Hz, 50 steps, pi0 on a fast device: 0.8 / (0.6 * 0.08) = 16.7; 0.8133 / 0.08 = 10.2.
         (0.08, 30, 50, 50, 0.02, 10, "freshness"),
-        # The network takes longer than half a chunk: nobody can be fed.
+        # The network takes longer than half a chunk: no robot can be fed.
         (0.1, 50, 10, 10, 0.2, 0, "freshness"),
         # Slower than its own chunk.
         (2.0, 10, 10, 10, 0.0, 0, "freshness"),

@@ -1,4 +1,4 @@
-"""Whatever strangers send: counted, told once, and nobody else is disturbed."""
+"""Messages from broken or hostile programs: counted, logged once, harmless to other robots."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ def policy(policy_of):
 
 
 class Scene:
-    """A server behind a router, a robot that minds its own business, and a stranger."""
+    """A server behind a router, a robot that behaves, and a node for everything else."""
 
     def __init__(self, checkpoint, policy):
         self.router = Router(FREE_PORT)
@@ -51,7 +51,7 @@ class Scene:
     def keys(self, client: str) -> wire.ClientKeys:
         return keys_of(self.service.status()).client(client)
 
-    def stranger(self, client: str):
+    def publisher_of(self, client: str):
         return self._nodes[1].publisher(self.keys(client).obs, OBSERVATION)
 
     def as_honest(self, seq_id: int) -> bytes:
@@ -85,7 +85,7 @@ BOMB = {"codec": "jpeg", "shape": [60000, 60000, 3], "data": b"\xff\xd8\xff\xe0"
 
 
 def test_garbage_in_headers_is_counted_and_not_answered(scene):
-    stranger = scene.stranger("stranger")
+    publisher = scene.publisher_of("unknown")
     good = GOOD_HEADER.pack()
     wrong = [
         b"",
@@ -95,7 +95,7 @@ def test_garbage_in_headers_is_counted_and_not_answered(scene):
         good[:2] + b"\x09" + good[3:],
     ]
     for attachment in wrong * 20:
-        stranger.put(b"", attachment)
+        publisher.put(b"", attachment)
     eventually(lambda: sum(scene.service.dropped.values()) >= len(wrong) * 20)
     assert set(scene.service.dropped) == {"length", "version", "type"}
     np.testing.assert_array_equal(scene.ask(), scene.expected)
@@ -118,7 +118,7 @@ def test_garbage_in_headers_is_counted_and_not_answered(scene):
     ids=["empty", "garbage", "tensor", "image", "dtype", "history", "task"],
 )
 def test_a_bad_body_is_a_failed_request_with_a_reason(scene, payload, words):
-    scene.stranger("honest").put(payload, scene.as_honest(10_000))
+    scene.publisher_of("honest").put(payload, scene.as_honest(10_000))
     # The first outcome is that of the honest robot's own request.
     scene.outcomes.wait(2)
     assert [one.result for one in scene.outcomes] == ["answered", "failed"]
@@ -126,13 +126,13 @@ def test_a_bad_body_is_a_failed_request_with_a_reason(scene, payload, words):
     np.testing.assert_array_equal(scene.ask(), scene.expected)
 
 
-def test_a_robot_without_a_session_is_told_so_and_logged_once(scene, caplog):
+def test_a_robot_without_a_session_gets_an_answer_and_is_logged_once(scene, caplog):
     caplog.set_level(logging.WARNING, "lefleet.server")
     heard = []
     listener = scene._nodes[1].subscribe(scene.keys("lost").action, heard.append)
-    stranger = scene.stranger("lost")
+    publisher = scene.publisher_of("lost")
     for _ in range(200):
-        stranger.put(body(), GOOD_HEADER.pack())
+        publisher.put(body(), GOOD_HEADER.pack())
     eventually(lambda: heard)
     event = wire.EVENT.decode(heard[0].payload)
     listener.close()
@@ -151,10 +151,10 @@ def test_a_flood_costs_a_mailbox_and_not_memory(scene):
     noise = {"codec": "raw", "shape": [256, 512, 3], "data": os.urandom(256 * 512 * 3)}
     payload = body(images={"observation.images.top": noise})
     header = GOOD_HEADER._replace(session_epoch=greedy.ack.session_epoch)
-    stranger = scene.stranger("greedy")
+    publisher = scene.publisher_of("greedy")
     before = _resident()
     for seq_id in range(1500):
-        stranger.put(payload, header._replace(seq_id=seq_id).pack())
+        publisher.put(payload, header._replace(seq_id=seq_id).pack())
         if seq_id % 100 == 0:
             np.testing.assert_array_equal(scene.ask(), scene.expected)
     assert _resident() - before < 256 * MIB
@@ -165,19 +165,19 @@ def test_a_flood_costs_a_mailbox_and_not_memory(scene):
 def test_many_unknown_clients_do_not_fill_the_server(scene, caplog):
     caplog.set_level(logging.INFO, "lefleet.server")
     for number in range(600):
-        stranger = scene.stranger(f"stranger {number}")
-        stranger.put(body(), GOOD_HEADER.pack())
-        stranger.close()
+        publisher = scene.publisher_of(f"unknown {number}")
+        publisher.put(body(), GOOD_HEADER.pack())
+        publisher.close()
     eventually(lambda: scene.service.dropped.get("no_session", 0) >= 500)
     np.testing.assert_array_equal(scene.ask(), scene.expected)
-    assert scene.service.session_count == 1
+    assert scene.service.status().sessions == 1
     assert len(caplog.records) <= 3
     assert len(scene._nodes[0]._declared) < 50
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x80"])
 def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, caplog):
-    keys = scene.keys("stranger")
+    keys = scene.keys("unknown")
     asked = scene._nodes[1]
     session_key = keys.base + "/session"
     for _ in range(5):
@@ -191,7 +191,7 @@ def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, c
 
 
 def test_keys_of_no_client_are_counted_and_logged_once(scene, caplog):
-    key = scene.keys("stranger").obs.replace("stranger", "obs")
+    key = scene.keys("unknown").obs.replace("unknown", "obs")
     publisher = scene._nodes[1].publisher(key, OBSERVATION)
     for _ in range(50):
         publisher.put(body(), GOOD_HEADER.pack())

@@ -1,6 +1,7 @@
 """Servers of one name: the second refuses to start, and of two that meet the later one drains."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,10 +23,22 @@ from tests.server.serving import (
 NAMED = {"server_name": "twin", "zenoh__extra": "{transport/link/tx/lease: 100}"}
 
 
-def second(bench: Bench, **settings) -> PolicyService:
+def second(bench: Bench) -> PolicyService:
     """Another server under the name of the bench's own."""
-    manifest = manifest_of(bench.folder, service_name="test", **NAMED, **settings)
+    manifest = manifest_of(bench.folder, service_name="test", **NAMED)
     return PolicyService(bench.policy, manifest, bench.node())
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, function):
+        self._function = function
+        self.count = 0
+
+    def __call__(self, *values):
+        self.count += 1
+        return self._function(*values)
 
 
 def server_threads() -> list[str]:
@@ -53,24 +66,17 @@ def test_a_second_server_of_one_name_refuses_to_start_and_names_the_first(checkp
 
 def test_the_name_of_a_server_that_just_died_is_waited_for(checkpoint, policy, monkeypatch):
     """Its token disappears while the next one waits: that one starts."""
-    patient = {**NAMED, "zenoh__extra": "{transport/link/tx/lease: 20000}"}
-    with Bench(checkpoint, policy, patient) as bench:
-        manifest = manifest_of(checkpoint, service_name="test", **patient)
-        later = PolicyService(policy, manifest, bench.node())
-        watching = threading.Event()
-        watch = later._transport.watch
+    with Bench(checkpoint, policy, NAMED) as bench:
 
-        def watched(*values):
-            declared = watch(*values)
-            watching.set()
-            return declared
+        class DeathWhileWaiting(threading.Event):
+            def wait(self, timeout=None):
+                bench.node_of_server().close()
+                return super().wait(timeout)
 
-        monkeypatch.setattr(later._transport, "watch", watched)
-        starting = threading.Thread(target=later.start)
-        starting.start()
-        assert watching.wait(20)
-        bench.node_of_server().close()
-        starting.join(20)
+        later = second(bench)
+        with monkeypatch.context() as patch:
+            patch.setattr(instances, "threading", SimpleNamespace(Event=DeathWhileWaiting))
+            later.start()
         assert later.is_ready
         later.close()
 
@@ -168,10 +174,11 @@ def test_a_status_that_cannot_be_read_does_not_hide_another_server(checkpoint, p
             assert name_taken.wait(20)
 
 
-def test_a_server_that_was_asked_to_stop_does_not_blame_its_successor(
-    checkpoint, policy, monkeypatch
+@pytest.mark.parametrize("clock_of_successor", ["behind", "right"])
+def test_a_server_that_was_asked_to_stop_and_its_successor_leave_each_other_alone(
+    checkpoint, policy, monkeypatch, clock_of_successor
 ):
-    """The successor's clock may be behind, so that it seems to have started earlier."""
+    """Also where the successor seems to have started earlier."""
     monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.01)
     gated = Gated(policy)
     with Bench(checkpoint, gated, NAMED) as bench, bench.robot("arm") as robot:
@@ -181,9 +188,13 @@ def test_a_server_that_was_asked_to_stop_does_not_blame_its_successor(
         draining = threading.Thread(target=bench.service.drain)
         draining.start()
         eventually(lambda: bench.service.is_draining)
-        monkeypatch.setattr(service, "new_instance_id", lambda: "0")
+        if clock_of_successor == "behind":
+            monkeypatch.setattr(service, "new_instance_id", lambda: "0")
         with second(bench) as successor:
             eventually(lambda: bench.service.other_instances)
+            looks = Counted(successor._transport.ask)
+            monkeypatch.setattr(successor._transport, "ask", looks)
+            eventually(lambda: looks.count > 1)
             gated.may_end.release()
             draining.join(20)
             bench.service.close()

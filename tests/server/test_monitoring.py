@@ -161,7 +161,7 @@ def test_it_lives_while_it_warms_up(health):
     assert get(health, "/healthz") == (200, "ok\n")
 
 
-def test_it_is_ready_when_nothing_speaks_against_it_and_says_what_does(health, state):
+def test_it_is_ready_or_says_why_not(health, state):
     assert get(health, "/readyz") == (503, "warming up\n")
     state.why = ""
     assert get(health, "/readyz") == (200, "ready\n")

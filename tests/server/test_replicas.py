@@ -54,7 +54,7 @@ def test_both_are_found_and_robots_are_spread(router, replicas):
     assert all(status.sessions for status in found.values())
     for robot in fleet:
         robot.close()
-    eventually(lambda: not any(one.service.session_count for one in replicas.values()))
+    eventually(lambda: not any(one.service.status().sessions for one in replicas.values()))
 
 
 def test_each_observation_is_answered_once(router, replicas, policy):
@@ -83,12 +83,12 @@ def test_when_one_drains_its_robots_go_on_with_the_other(router, replicas, polic
         np.testing.assert_array_equal(
             robot.infer(observation(policy, 0), noise_seed=1).robot, chunk
         )
-    assert staying.service.session_count == 4
+    assert staying.service.status().sessions == 4
     for robot in fleet:
         robot.close()
 
 
-def test_a_request_under_way_is_answered_before_the_server_goes(router, checkpoint, policy):
+def test_a_request_in_flight_is_answered_before_the_server_goes(router, checkpoint, policy):
     gated = Gated(policy)
     replica = Replica(router, checkpoint, gated, "only")
     (robot,) = robots(router, 1)

@@ -174,7 +174,7 @@ def test_a_newcomer_joins_at_the_end_of_the_row():
     assert [turns.pick(["a", "b", "new"]) for _ in range(6)] == ["b", "a", "new", "b", "a", "new"]
 
 
-def test_coming_anew_for_each_request_gains_nothing():
+def test_a_new_session_for_each_request_gains_nothing():
     turns = RoundRobin()
     grants = Counter()
     for number in range(300):
@@ -186,7 +186,7 @@ def test_coming_anew_for_each_request_gains_nothing():
 
 @given(st.lists(st.sets(st.sampled_from("bcdef")), min_size=1, max_size=60))
 def test_no_session_waits_longer_than_one_round(waiting_with_greedy):
-    """The greedy "a" always asks; whoever else waits is served before it is served twice more."""
+    """The greedy "a" always asks; any other that waits is served before it is served twice more."""
     turns = RoundRobin()
     passed = Counter()
     for others in waiting_with_greedy:

@@ -160,7 +160,7 @@ def test_copying_processors_holds_up_no_handshake_and_no_other_robot(checkpoint,
         first.send(0)
         eventually(lambda: len(watched.made_by) == 2)
         with bench.robot("third"):
-            assert bench.service.session_count == 3
+            assert bench.service.status().sessions == 3
         second.send(1)
         outcomes.wait(2)
         watched.may_make.set()
@@ -197,7 +197,7 @@ def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(
             robot.infer(seen | {other: side})
 
 
-def test_a_request_of_an_earlier_episode_is_told_that_it_is_late(checkpoint, policy):
+def test_a_request_of_an_earlier_episode_is_answered_with_the_reason(checkpoint, policy):
     with Bench(checkpoint, policy) as bench:
         sender = Sender(bench, policy, "arm")
         heard = bench.listen("arm")

@@ -53,13 +53,13 @@ LEROBOT: dict[str, Family] = {
         "exclusive",
         "it keeps a cache of the video that it has seen",
         feed="restart",
-        caution="lingbot_va starts afresh at every request: the frames that LeRobot's own loop "
+        caution="lingbot_va starts over at every request: the frames that LeRobot's own loop "
         "feeds back between two chunks do not travel",
     ),
     "molmoact2": Family("shared", f"{_FLOW}; its cache holds what every request has in common"),
     "multi_task_dit": Family(
         "exclusive",
-        "its chunk reads observation queues, which are filled anew for every request",
+        "its chunk reads observation queues, which are filled again for every request",
         feed="queues",
     ),
     "pi0": Family("shared", _FLOW),
@@ -76,10 +76,10 @@ LEROBOT: dict[str, Family] = {
     "vla_jepa": Family("shared", _ACTION_QUEUE),
     "vqbet": Family(
         "exclusive",
-        "its chunk reads observation queues, which are filled anew for every request",
+        "its chunk reads observation queues, which are filled again for every request",
         feed="queues",
     ),
-    "wall_x": Family("shared", f"{_ACTION_QUEUE}; positions are counted anew for every chunk"),
+    "wall_x": Family("shared", f"{_ACTION_QUEUE}; positions are counted from 0 for every chunk"),
     "xvla": Family("shared", _ACTION_QUEUE),
 }
 

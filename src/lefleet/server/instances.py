@@ -105,7 +105,7 @@ class InstanceWatch:
 
     def stop(self) -> None:
         self._is_stopping.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.is_alive():
             self._thread.join(_ASK_S * 3)
 
     def _run(self) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 import msgspec
 
@@ -130,11 +130,6 @@ class BackgroundWriter[T]:
                     _LOG.warning("%s: %s (further failures are only counted)", name, error)
 
 
-class _Ended(NamedTuple):
-    time: datetime
-    outcome: RequestOutcome
-
-
 class AuditLog:
     """Writes outcomes to a stream on the thread `audit`; a reader that is stuck loses lines."""
 
@@ -149,16 +144,17 @@ class AuditLog:
         return self._lines.skipped
 
     def finished(self, outcome: RequestOutcome) -> None:
-        self._lines.offer(_Ended(datetime.now(UTC), outcome))
+        self._lines.offer((datetime.now(UTC), outcome))
 
     def close(self) -> None:
         is_done = self._lines.close()
         if is_done and self._stream is not sys.stdout.buffer:
             self._stream.close()
 
-    def _write(self, ended: _Ended) -> None:
-        time = ended.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": time, "event": "request", **asdict(ended.outcome)}
+    def _write(self, ended: tuple[datetime, RequestOutcome]) -> None:
+        ended_at, outcome = ended
+        time = ended_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": time, "event": "request", **asdict(outcome)}
         self._stream.write(self._encoder.encode(line) + b"\n")
         self._stream.flush()
 

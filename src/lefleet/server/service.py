@@ -154,10 +154,6 @@ class PolicyService:
         return self._sessions.is_draining
 
     @property
-    def session_count(self) -> int:
-        return len(self._sessions)
-
-    @property
     def dropped(self) -> dict[str, int]:
         """Messages that were dropped, by reason."""
         return self._endpoints.dropped.snapshot()

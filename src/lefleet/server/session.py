@@ -126,11 +126,9 @@ class Session:
 
     def send_event(self, event: wire.Event, request: wire.Header | None = None) -> None:
         """Send something that is no chunk, about a request or not; a failure is only logged."""
-        header = wire.Header(
-            wire.MessageType.EVENT,
-            seq_id=0 if request is None else request.seq_id,
-            episode_id=max(self._episode_id, 0) if request is None else request.episode_id,
-            client_mono_ns=0 if request is None else request.client_mono_ns,
+        about = request or wire.Header(wire.MessageType.EVENT, 0, max(self._episode_id, 0), 0)
+        header = about._replace(
+            message_type=wire.MessageType.EVENT,
             session_epoch=self.session_epoch,
             schema_version=self.schema_version,
         )

@@ -56,7 +56,7 @@ class TinyMuteConfig(TinyFlowConfig):
     """One that has the chunk API and does not implement it."""
 
 
-@PreTrainedConfig.register_subclass("tiny_stranger")
+@PreTrainedConfig.register_subclass("tiny_unlisted")
 @dataclass
-class TinyStrangerConfig(TinyFlowConfig):
-    """One for whose purity nobody vouches."""
+class TinyUnlistedConfig(TinyFlowConfig):
+    """One that is not in the list of families."""

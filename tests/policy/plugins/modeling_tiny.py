@@ -9,7 +9,7 @@ from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
     TinyLeakyConfig,
     TinyMuteConfig,
-    TinyStrangerConfig,
+    TinyUnlistedConfig,
 )
 
 STATE = "observation.state"
@@ -81,18 +81,18 @@ class TinyFlowPolicy(PreTrainedPolicy):
         return noisy
 
 
-class TinyStrangerPolicy(TinyFlowPolicy):
+class TinyUnlistedPolicy(TinyFlowPolicy):
     """The same under another name, without RTC."""
 
-    config_class = TinyStrangerConfig
-    name = "tiny_stranger"
+    config_class = TinyUnlistedConfig
+    name = "tiny_unlisted"
 
     def supports_rtc(self) -> bool:
         return False
 
 
-class TinyLeakyPolicy(TinyStrangerPolicy):
-    """Adds a little of the last state that it saw, whoever's that was."""
+class TinyLeakyPolicy(TinyUnlistedPolicy):
+    """Adds a little of the last state that it saw, of any robot."""
 
     config_class = TinyLeakyConfig
     name = "tiny_leaky"
@@ -110,7 +110,7 @@ class TinyLeakyPolicy(TinyStrangerPolicy):
         return chunk
 
 
-class TinyMutePolicy(TinyStrangerPolicy):
+class TinyMutePolicy(TinyUnlistedPolicy):
     """Has the method, which proves nothing."""
 
     config_class = TinyMuteConfig

@@ -10,4 +10,4 @@ def make_processors(config, dataset_stats=None):
 make_tiny_flow_pre_post_processors = make_processors
 make_tiny_leaky_pre_post_processors = make_processors
 make_tiny_mute_pre_post_processors = make_processors
-make_tiny_stranger_pre_post_processors = make_processors
+make_tiny_unlisted_pre_post_processors = make_processors
