@@ -26,7 +26,7 @@ LIBRARIES = {
 PUBLIC = {
     wire: """
         ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body CHUNK Capabilities
-        ClientKeys CodecChoice Contract Draining EVENT Event Frame Header HeaderReader Image
+        ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image
         MAX_MESSAGE_BYTES MessageType NoCommonVersion OBSERVATION OLDEST_VERSION Observation
         ParsedKey Probed REPLACED RESET RESET_REPLY RequestFailed Reset ResetAck ResetReply
         SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys

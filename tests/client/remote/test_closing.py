@@ -8,20 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from lefleet_client import wire
 from lefleet_client.remote import RemoteError, RemotePolicy, policy
-from tests.client.remote.scripted import ScriptedServer, observation
+from lefleet_client.transport import Closed
+from lefleet_client.transport import exit as at_exit
+from tests.client.remote.scripted import Once, ScriptedServer, observation
 from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
 FOLDER = Path(policy.__file__).parent
-MODULES = ("policy", "connection", "exchange", "endpoints")
-INTERRUPTED = {str(FOLDER / f"{name}.py") for name in MODULES}
+BELOW = {str(FOLDER / f"{name}.py") for name in ("connection", "machine", "exchange", "endpoints")}
+EVERYWHERE = {policy.__file__, *BELOW}
 
 
 class Interruption:
     """Calls `handler` before one of the lines that this thread runs, as a signal does."""
 
-    def __init__(self, at: int, handler) -> None:
+    def __init__(self, at: int, handler, files) -> None:
+        self._files = files
         self._left = at
         self._handler = handler
         self.has_come = False
@@ -34,7 +38,7 @@ class Interruption:
         sys.settrace(None)
 
     def _trace(self, frame, event, arg):
-        if frame.f_code.co_filename not in INTERRUPTED:
+        if frame.f_code.co_filename not in self._files:
             return None
         if event == "line":
             self._left -= 1
@@ -50,7 +54,7 @@ def interrupted(world, at: int) -> bool:
     policy = world.robot(f"fold{at}")
 
     def ask_and_close() -> bool:
-        with Interruption(at, policy.close) as interruption:
+        with Interruption(at, policy.close, EVERYWHERE) as interruption:
             with suppress(RemoteError):
                 policy.infer(observation())
             policy.close()
@@ -68,6 +72,82 @@ def test_a_signal_handler_may_close_before_any_line(world):
     while interrupted(world, at):
         at += 1
     assert at > 50
+
+
+def broken_off(world, at: int) -> bool:
+    """Ask, broken off by KeyboardInterrupt, ask again, and close; whether there is such a line."""
+
+    def close_the_first(request):
+        if once:
+            request.event(wire.SessionClosed(reason="the server stopped"))
+        else:
+            request.chunk()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    once = Once()
+    server = world.server(f"s{at}", service=f"fold{at}", act=close_the_first)
+    policy = world.robot(f"fold{at}")
+
+    def ask_again_and_close() -> bool:
+        with Interruption(at, interrupt, BELOW) as interruption, suppress(KeyboardInterrupt):
+            policy.infer(observation())
+        assert policy.infer(observation()).server == server.name, f"line {at}"
+        policy.close()
+        return interruption.has_come
+
+    has_come = bounded(ask_again_and_close)
+    server.close()
+    return has_come
+
+
+def test_a_call_that_is_broken_off_before_any_line_leaves_a_usable_policy(world):
+    at = 1
+    while broken_off(world, at):
+        at += 1
+    assert at > 300
+
+
+class InterruptedLock:
+    """Is interrupted once, when it has been taken and the caller does not know yet."""
+
+    def __init__(self, lock) -> None:
+        self._lock = lock
+        self._once = Once()
+        self.release = lock.release
+
+    def acquire(self, **options) -> bool:
+        is_taken = self._lock.acquire(**options)
+        if self._once:
+            raise KeyboardInterrupt
+        return is_taken
+
+
+@pytest.mark.parametrize("broken_off", ["infer", "close"])
+def test_a_call_that_is_broken_off_as_it_begins_does_not_keep_its_place(world, broken_off):
+    server = world.server()
+    policy = world.robot()
+    policy._guard._busy = InterruptedLock(policy._guard._busy)
+    with pytest.raises(KeyboardInterrupt):
+        policy.close() if broken_off == "close" else policy.infer(observation())
+    threading.Thread(target=policy.close, daemon=True).start()
+    server.closes.wait(len)
+
+
+@pytest.mark.parametrize("failing", ["tags", "CloseAtExit"])
+def test_a_policy_that_cannot_be_made_leaves_no_transport_open(monkeypatch, failing):
+    def fail(*_):
+        raise Closed("the program is ending")
+
+    network = OverRouter()
+    before = list(at_exit._exit._open)
+    if failing == "CloseAtExit":
+        monkeypatch.setattr(policy, "CloseAtExit", fail)
+    with pytest.raises(TypeError if failing == "tags" else RemoteError):
+        RemotePolicy(network.router.endpoint, tags=1 if failing == "tags" else None)
+    assert list(at_exit._exit._open) == before
+    network.close()
 
 
 def test_a_close_during_the_choice_of_a_codec_opens_nothing(world):

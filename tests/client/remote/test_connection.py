@@ -13,6 +13,7 @@ from lefleet_client.remote import (
     NoServer,
     Refused,
     RemoteError,
+    RemotePolicy,
     ServerDraining,
     TimedOut,
     WrongModel,
@@ -414,7 +415,7 @@ def test_an_ack_of_another_instance_than_the_one_found_opens_nothing(world):
     assert world.robot().ack.instance_id == "a-2"
 
 
-def test_messages_of_another_schema_version_are_dropped_and_counted(world, monkeypatch, caplog):
+def test_messages_of_another_schema_version_are_dropped(world, monkeypatch, caplog):
     monkeypatch.setattr(header, "OLDEST_VERSION", 0)
 
     def close_in_another_version(request):
@@ -429,7 +430,6 @@ def test_messages_of_another_schema_version_are_dropped_and_counted(world, monke
     policy.infer(observation())
     policy.infer(observation())
     assert len(server.opens) == 1
-    assert policy._connection.dropped == {"schema": 4}
     assert caplog.text.count("a message of schema version 0 is dropped, the session is of 1") == 1
 
 
@@ -487,6 +487,51 @@ def test_a_server_that_comes_back_ends_a_long_backoff(any_world, monkeypatch):
     thread.start()
     assert bounded(lambda: policy.infer(observation()).server) == "b"
     thread.join()
+
+
+def test_a_driver_that_only_polls_hears_that_the_server_went_away(world):
+    heard = []
+    spec = discovery.SessionSpec(client_id="arm", endpoints="test", service="fold")
+    server = world.server()
+    robot = Connection(world.network.node(), spec, ask_timeout_s=2.0, listener=heard.append)
+    robot.ready(time.monotonic() + LONG_S)
+    server.close()
+    eventually(lambda: (robot.poll(), len(heard) == 2)[1])
+    assert (heard[1].kind, heard[1].reason) == ("lost", "went away")
+    robot.close()
+
+
+def test_a_search_for_other_services_takes_only_the_time_that_is_left(world):
+    node, timeouts = world.network.node(), []
+    frozen = threading.Event()
+    node.serve("@lefleet/lerobot-act/main/fold/s/frozen/status", lambda _: frozen.wait(LONG_S))
+    robot = world.network.node()
+    ask = robot.ask
+
+    def count(pattern, payload, timeout_s):
+        timeouts.append(timeout_s)
+        return ask(pattern, payload, timeout_s)
+
+    robot.ask = count
+    with pytest.raises(NoServer):
+        RemotePolicy("test", "fold", transport=robot, timeout_s=0.3, connect_timeout_s=2.0)
+    frozen.set()
+    assert timeouts[1] < timeouts[0] / 2
+
+
+def test_a_chunk_that_came_while_the_server_was_looked_for_is_taken_at_the_deadline(world):
+    server = world.server(act=lambda request: None)
+    policy = impatient(world.robot())
+    node = policy._connection._transport
+
+    def look_until_the_deadline(pattern, timeout_s):
+        server.observations[0].chunk()
+        threading.Event().wait(2 * timeout_s)
+        return frozenset({pattern})
+
+    node.present = look_until_the_deadline
+    with hurried(policy, 0.5):
+        assert policy.infer(observation()).seq_id == server.observations[0].header.seq_id
 
 
 def test_a_listener_hears_what_becomes_of_the_session(world):

@@ -1,4 +1,4 @@
-"""The header: 27 bytes, and what is not one is counted."""
+"""The header: 27 bytes, and why something is not one."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet_client.wire import SCHEMA_VERSION, BadHeader, Header, HeaderReader, MessageType
+from lefleet_client.wire import SCHEMA_VERSION, BadHeader, Header, MessageType
 from lefleet_client.wire.header import HEADER_BYTES
 from tests.client.wire.samples import HEADER
 
@@ -48,11 +48,17 @@ def test_a_value_out_of_range_is_a_typed_error(field, value):
         HEADER._replace(**{field: value}).pack()
 
 
-def test_bad_headers_are_counted_by_reason_and_never_raised():
-    reader = HeaderReader()
-    good = HEADER.pack()
-    assert reader.read(good) == HEADER
-    for bad in (b"", good[:-1], b"\x02\x00" + good[2:], b"\x00\x00" + good[2:]):
-        assert reader.read(bad) is None
-    assert reader.read(good[:2] + b"\x09" + good[3:]) is None
-    assert reader.dropped == {"length": 2, "version": 2, "type": 1}
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"", "length"),
+        (HEADER.pack()[:-1], "length"),
+        (b"\x02\x00" + HEADER.pack()[2:], "version"),
+        (b"\x00\x00" + HEADER.pack()[2:], "version"),
+        (HEADER.pack()[:2] + b"\x09" + HEADER.pack()[3:], "type"),
+    ],
+)
+def test_a_bad_header_has_a_reason_to_count_by(bad, reason):
+    with pytest.raises(BadHeader) as caught:
+        Header.unpack(bad)
+    assert caught.value.reason == reason

@@ -4,7 +4,7 @@ import copy
 import logging
 import random
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,9 +40,9 @@ _SHORTEST_S = 0.05
 
 
 class Arrived(NamedTuple):
-    """A chunk, and when it came on the robot's own clock."""
+    """An answer to an observation or a probe, and when it came on the robot's own clock."""
 
-    chunk: wire.ActionChunk
+    message: wire.ActionChunk | wire.RequestFailed | wire.Probed
     at_ns: int
 
 
@@ -76,8 +76,7 @@ class Connection:
         self._ask_timeout_s = ask_timeout_s
         self._listener = listener
         self._inbox = Inbox()
-        self._headers = wire.HeaderReader()
-        self._dropped: Counter[str] = Counter()
+        self._has_warned = False
         self._endpoints: SessionEndpoints | None = None
         self._watch: Declared | None = None
         self._is_ending = False
@@ -94,11 +93,6 @@ class Connection:
         if self._state.session is None:
             raise self._trouble()
         return self._state.session
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """How many messages were dropped, by reason."""
-        return {**self._headers.dropped, **self._dropped}
 
     @property
     def is_ending(self) -> bool:
@@ -142,16 +136,13 @@ class Connection:
         Where chunks are awaited, `receive` is what to call: here they are dropped.
         """
         self.require_open()
+        if not self._actions and self._state.is_busy:
+            # An exception, perhaps KeyboardInterrupt, ended the action or lost what it gave back.
+            self._feed(Signal.INTERRUPTED)
         if not self._actions:
             self.receive(deadline_s)
             return
-        left_s = max(_SHORTEST_S, deadline_s - time.monotonic())
-        try:
-            event = self._perform(self._actions.popleft(), left_s)
-        except BaseException:
-            self._actions.clear()
-            self._feed(Signal.INTERRUPTED)
-            raise
+        event = self._perform(self._actions.popleft(), _left_s(deadline_s))
         if event is not None:
             self._feed(event)
 
@@ -159,6 +150,7 @@ class Connection:
         """Read what has come since the last call, without waiting; chunks among it are too late."""
         while not self._inbox.is_empty:
             self.receive(0.0)
+        self._feed(Signal.TICK)
 
     def send(self, body: bytes, seq_id: int, episode_id: int, client_mono_ns: int) -> None:
         """Publish an observation, in the version that the server agreed to."""
@@ -174,7 +166,7 @@ class Connection:
         if self._endpoints is not None:
             self._endpoints.send(body, header)
 
-    def receive(self, until_s: float) -> Arrived | wire.RequestFailed | wire.Probed | None:
+    def receive(self, until_s: float) -> Arrived | None:
         """What the server answered. None: nothing in time, or there is news of the server."""
         now_s = time.monotonic()
         item = self._inbox.take(min(until_s, self._state.wake_at_s) - now_s)
@@ -240,9 +232,13 @@ class Connection:
     def _perform(self, action: ConnectionAction, left_s: float) -> ConnectionEvent | None:
         if isinstance(action, Discover):
             return self._discover(action, min(left_s, self._ask_timeout_s / 2))
+        if isinstance(action, LeaveServer):
+            self._leave(action.session_id, min(_CHECK_S, left_s))
+            return None
         if isinstance(action, OpenSession):
+            self._leave()
             self._endpoints = SessionEndpoints(
-                self._transport, action.status, action.request, self._inbox, self._headers
+                self._transport, action.status, action.request, self._inbox
             )
             most_s = left_s if action.is_last else self._ask_timeout_s
             return self._endpoints.open(min(left_s, most_s))
@@ -253,12 +249,15 @@ class Connection:
             return Signal.SERVER_MISSING if is_missing else None
         if action is Check.INSTANCE:
             return InstancesSeen(self._endpoints.instance_ids(min(_CHECK_S, left_s)))
-        if isinstance(action, LeaveServer):
-            self._endpoints.close(action.session_id)
-            self._endpoints = None
         return None
 
+    def _leave(self, session_id: str = "", timeout_s: float = 0.0) -> None:
+        endpoints, self._endpoints = self._endpoints, None
+        if endpoints is not None:
+            endpoints.close(session_id, timeout_s)
+
     def _discover(self, action: Discover, timeout_s: float) -> ServersFound:
+        until_s = time.monotonic() + timeout_s
         keys = wire.matching_servers("", "", action.service)
         if self._watch is None:
             # From here on servers that come and go are heard of, so searches can be rare.
@@ -268,28 +267,27 @@ class Connection:
         if servers or not action.with_others:
             return ServersFound(servers, is_complete=is_complete)
         everything = wire.matching_servers("", "", "")
-        others, are_all = ask_statuses(self._transport, everything.status, timeout_s)
+        others, are_all = ask_statuses(self._transport, everything.status, _left_s(until_s))
         servers = tuple(named(others, service=action.service))
         return ServersFound(servers, () if servers else others, is_complete and are_all)
 
     def _is_of_session(self, header: wire.Header) -> bool:
-        """Whether epoch and schema version are the session's; others are dropped and counted."""
+        """Whether epoch and schema version are the session's; other messages are dropped."""
         ack = self.session.ack
-        if header.session_epoch == ack.session_epoch:
-            if header.schema_version == ack.schema_version:
-                return True
-            self._dropped["schema"] += 1
-            if self._dropped["schema"] == 1:
-                _LOG.warning(
-                    "server %s: a message of schema version %d is dropped, the session is of %d "
-                    "(further ones are only counted)",
-                    self.session.status.server,
-                    header.schema_version,
-                    ack.schema_version,
-                )
-        return False
+        if header.session_epoch != ack.session_epoch:
+            return False
+        if header.schema_version != ack.schema_version and not self._has_warned:
+            self._has_warned = True
+            _LOG.warning(
+                "server %s: a message of schema version %d is dropped, the session is of %d "
+                "(further ones are not logged)",
+                self.session.status.server,
+                header.schema_version,
+                ack.schema_version,
+            )
+        return header.schema_version == ack.schema_version
 
-    def _read(self, item: Received) -> Arrived | wire.RequestFailed | wire.Probed | None:
+    def _read(self, item: Received) -> Arrived | None:
         session = self.session
         try:
             if item.header.message_type is wire.MessageType.CHUNK:
@@ -305,4 +303,8 @@ class Connection:
         if isinstance(event, wire.Draining | wire.SessionClosed):
             self._feed(event)
             return None
-        return event
+        return Arrived(event, item.at_ns)
+
+
+def _left_s(deadline_s: float) -> float:
+    return max(_SHORTEST_S, deadline_s - time.monotonic())

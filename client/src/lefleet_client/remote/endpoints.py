@@ -22,7 +22,6 @@ from lefleet_client.transport import (
 )
 
 _LOG = logging.getLogger(__name__)
-_CLOSE_S = 0.5
 _LONGEST = 64
 """More than a server sends between two calls; the oldest messages are dropped."""
 
@@ -85,7 +84,6 @@ class SessionEndpoints:
         status: wire.ServerStatus,
         request: wire.SessionOpen,
         inbox: Inbox,
-        headers: wire.HeaderReader,
     ) -> None:
         served = status.capabilities
         service_keys = wire.ServiceKeys(served.model, served.revision, status.service)
@@ -95,8 +93,12 @@ class SessionEndpoints:
         self._client_keys = self._server_keys.client(request.client_id)
 
         def deposit(sample: Sample) -> None:
-            header = headers.read(sample.attachment)
-            if header is not None and header.session_epoch == request.session_epoch:
+            try:
+                header = wire.Header.unpack(sample.attachment)
+            except wire.BadHeader as error:
+                _LOG.debug("dropped: %s", error)
+                return
+            if header.session_epoch == request.session_epoch:
                 inbox.put(Received(header, sample.payload, time.monotonic_ns()))
 
         with ExitStack() as stack:
@@ -156,13 +158,13 @@ class SessionEndpoints:
         statuses, _ = ask_statuses(self._transport, self._server_keys.status, timeout_s)
         return frozenset(one.instance_id for one in statuses)
 
-    def close(self, session_id: str) -> None:
+    def close(self, session_id: str, timeout_s: float) -> None:
         """Undeclare everything; with a session's id, close that on the server before."""
-        if session_id:
-            close = wire.SessionClose(client_id=self._request.client_id, session_id=session_id)
-            body = wire.SESSION_REQUEST.encode(close)
-            try:
-                ask_one(self._transport, self._server_keys.session, body, _CLOSE_S)
-            except TransportError as error:
-                _LOG.debug("closing the session: %s", error)
-        self._declared.close()
+        with self._declared:
+            if session_id:
+                close = wire.SessionClose(client_id=self._request.client_id, session_id=session_id)
+                body = wire.SESSION_REQUEST.encode(close)
+                try:
+                    ask_one(self._transport, self._server_keys.session, body, timeout_s)
+                except TransportError as error:
+                    _LOG.debug("closing the session: %s", error)

@@ -140,11 +140,11 @@ class Exchange:
                 session = usable
                 # All that took time: is there some left, and the session still there?
                 continue
-            answer = self._send_and_wait(session, body)
-            if answer is not None:
+            chunk = self._send_and_wait(session, body)
+            if chunk is not None:
                 connection.require_open()
                 return RemoteChunk.of(
-                    answer.chunk,
+                    chunk,
                     encode_ms=encode_ms,
                     round_trip_ms=self.round_trip_ms,
                     server=session.status.server,
@@ -153,28 +153,40 @@ class Exchange:
         connection.raise_failure()
         raise self._timed_out()
 
-    def _send_and_wait(self, session: ClientSession, body: bytes) -> Arrived | None:
+    def _send_and_wait(self, session: ClientSession, body: bytes) -> ActionChunk | None:
         """The chunk; None when none came in time, or none will come in this session."""
         self._began_ns = self._began_ns or time.monotonic_ns()
         self._connection.send(body, self._seq_id, self._episode_id, self._began_ns)
         self.sent += 1
         until_s = min(time.monotonic() + self._resend_s, self._deadline_s)
-        while time.monotonic() < until_s and self._is_in(session):
-            got = self._connection.receive(until_s)
-            if isinstance(got, Arrived) and self._is_mine(got):
-                self.round_trip_ms = (got.at_ns - self._began_ns) / 1e6
-                _require_columns(session, got)
-                return got
-            if isinstance(got, RequestFailed) and got.seq_id == self._seq_id:
-                self.round_trip_ms = (time.monotonic_ns() - self._began_ns) / 1e6
+        while answer := self._answer(session, self._seq_id, until_s):
+            message, at_ns = answer
+            round_trip_ms = (at_ns - self._began_ns) / 1e6
+            if isinstance(message, ActionChunk) and message.episode_id == self._episode_id:
+                self.round_trip_ms = round_trip_ms
+                _require_columns(session, message)
+                return message
+            if isinstance(message, RequestFailed):
+                self.round_trip_ms = round_trip_ms
                 raise RequestRejected(
-                    got.reason,
+                    message.reason,
                     f"server {session.status.server} could not answer the observation: "
-                    f"{got.reason}",
+                    f"{message.reason}",
                 )
         if self._is_in(session):
             self._connection.overdue()
             self._resend_s *= 2
+        return None
+
+    def _answer(self, session: ClientSession, seq_id: int, until_s: float) -> Arrived | None:
+        """What has come in answer to this number; None at the time, or when the session is lost."""
+        while self._is_in(session):
+            is_late = time.monotonic() >= until_s
+            got = self._connection.receive(until_s)
+            if got is not None and got.message.seq_id == seq_id:
+                return got
+            if got is None and is_late:
+                break
         return None
 
     def _is_in(self, session: ClientSession) -> bool:
@@ -182,10 +194,6 @@ class Exchange:
         state, newest = self._connection.state, self._connection.session
         is_open = state.phase is Phase.OPEN and newest.ack is session.ack
         return is_open and not self._connection.is_ending
-
-    def _is_mine(self, answer: Arrived) -> bool:
-        chunk = answer.chunk
-        return chunk.seq_id == self._seq_id and chunk.episode_id == self._episode_id
 
     def _quality(self, session: ClientSession) -> int | None:
         """How images are encoded in this session: 0 is raw. None when the session was lost."""
@@ -232,13 +240,9 @@ class Exchange:
             return math.inf
         self._connection.send(body, seq_id, self._episode_id, time.monotonic_ns())
         lost_s = min(until_s, time.monotonic() + PROBE_LOST_S)
-        while time.monotonic() < lost_s and self._is_in(session):
-            got = self._connection.receive(lost_s)
-            if isinstance(got, Probed) and got.seq_id == seq_id:
-                return time.monotonic() - began_s
-            if isinstance(got, RequestFailed) and got.seq_id == seq_id:
-                break
-        return math.inf
+        answer = self._answer(session, seq_id, lost_s)
+        is_probed = answer is not None and isinstance(answer.message, Probed)
+        return time.monotonic() - began_s if is_probed else math.inf
 
     def _timed_out(self) -> TimedOut:
         state = self._connection.state
@@ -266,8 +270,8 @@ def _is_lossy(times: list[float]) -> bool:
     return times.count(math.inf) >= _MOST_LOST
 
 
-def _require_columns(session: ClientSession, answer: Arrived) -> None:
-    columns = answer.chunk.chunk_robot.shape[1]
+def _require_columns(session: ClientSession, chunk: ActionChunk) -> None:
+    columns = chunk.chunk_robot.shape[1]
     names = session.ack.capabilities.contract.action_names
     if columns != len(names):
         raise RemoteError(

@@ -73,8 +73,7 @@ def advance(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Tra
         is_there = state.phase is Phase.OPEN and state.gone_since_s is None
         session_id = state.session.ack.session_id if state.session and is_there else ""
         return replace(state, phase=Phase.CLOSED), (LeaveServer(session_id),)
-    is_busy = state.phase in (Phase.SEARCHING, Phase.OPENING)
-    if event is Signal.INTERRUPTED and is_busy:
+    if event is Signal.INTERRUPTED and state.is_busy:
         return replace(state, phase=Phase.BACKOFF, retry_at_s=now_s), (LeaveServer(),)
     if state.phase is Phase.SEARCHING:
         return _in_searching(state, event, now_s)

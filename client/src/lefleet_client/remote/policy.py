@@ -30,6 +30,7 @@ from lefleet_client.remote.observation import (
 from lefleet_client.transport import (
     CannotOpen,
     CloseAtExit,
+    Closed,
     Forked,
     ThreadsEnded,
     Tls,
@@ -47,10 +48,10 @@ _FIRST_RESEND_S = 1.0
 _WAKE_S = 0.02
 
 
-class _Depth(threading.local):
-    """How many calls this thread is in: a signal handler runs on top of what it interrupts."""
+class _Here(threading.local):
+    """Whether this thread is in a call: a signal handler runs on top of what it interrupts."""
 
-    calls = 0
+    is_in_call = False
 
 
 class CallGuard:
@@ -58,8 +59,10 @@ class CallGuard:
 
     One lock is held for the length of a call, and while closing. A signal handler that closes may
     have interrupted the holder, so it takes no lock: it ends the connection, and the interrupted
-    frame closes on its way out. The depth is raised before the lock is taken and lowered after it
-    is released, so no handler finds the lock taken by a frame that it does not know of.
+    frame closes on its way out. `is_in_call` is set before the lock is taken and reset after it is
+    released, so no handler finds the lock taken by a frame that it does not know of. An exception
+    of a handler, such as KeyboardInterrupt, can come before the result of `acquire` is known. So a
+    lock that may be held is released: an RLock refuses that to all but its holder.
 
     It does not keep its RemotePolicy alive, and closes for one that is garbage.
     """
@@ -69,10 +72,15 @@ class CallGuard:
     ) -> None:
         self._connection = connection
         self._owned = owned
-        self._busy = threading.Lock()
-        self._depth = _Depth()
+        self._busy = threading.RLock()
+        self._here = _Here()
         self._pid = os.getpid()
-        self._at_exit = CloseAtExit(self.close, policy)
+        try:
+            self._at_exit = CloseAtExit(self.close, policy)
+        except TransportError as error:
+            for transport in owned:
+                transport.close()
+            raise RemoteError(str(error)) from None
 
     @contextmanager
     def call(self) -> Iterator[Connection]:
@@ -81,23 +89,28 @@ class CallGuard:
                 "this RemotePolicy was made before a fork, and its network stayed with the parent; "
                 "make it in the child, and use the spawn start method"
             )
-        self._depth.calls += 1
+        if self._here.is_in_call:
+            raise RemoteError("this thread is in a call of this RemotePolicy; one call at a time")
         try:
-            if not self._busy.acquire(blocking=False):
-                raise RemoteError(
-                    "another thread is in a call of this RemotePolicy; one thread at a time, or "
-                    "one RemotePolicy for each"
-                )
+            self._here.is_in_call = True
             try:
+                if not self._busy.acquire(blocking=False):
+                    raise RemoteError(
+                        "another thread is in a call of this RemotePolicy; one thread at a time, "
+                        "or one RemotePolicy for each"
+                    )
                 self._connection.require_open()
                 yield self._connection
             except TransportError as error:
                 self._connection.require_open()
                 raise RemoteError(f"{error}; make a new RemotePolicy") from None
             finally:
-                self._busy.release()
+                try:  # noqa: SIM105 - a handler could raise while `suppress` is called
+                    self._busy.release()
+                except RuntimeError:
+                    pass
         finally:
-            self._depth.calls -= 1
+            self._here.is_in_call = False
             if self._connection.is_ending:
                 self.close()
 
@@ -106,22 +119,25 @@ class CallGuard:
         if os.getpid() != self._pid:
             return
         self._connection.end()
-        if self._depth.calls:
+        if self._here.is_in_call:
             return
-        self._depth.calls += 1
         try:
-            while not self._busy.acquire(timeout=_WAKE_S):
-                # The call may have started to wait again since it was woken.
-                self._connection.end()
+            self._here.is_in_call = True
             try:
+                while not self._busy.acquire(timeout=_WAKE_S):
+                    # The call may have started to wait again since it was woken.
+                    self._connection.end()
                 self._connection.close()
                 for transport in self._owned:
                     transport.close()
                 self._at_exit.cancel()
             finally:
-                self._busy.release()
+                try:  # noqa: SIM105 - a handler could raise while `suppress` is called
+                    self._busy.release()
+                except RuntimeError:
+                    pass
         finally:
-            self._depth.calls -= 1
+            self._here.is_in_call = False
 
 
 class RemotePolicy:
@@ -182,10 +198,6 @@ class RemotePolicy:
         self._episode_id = 0
         self._resend_s = _FIRST_RESEND_S
         self._robot = robot
-        owned: tuple[Transport, ...] = ()
-        if transport is None:
-            transport = _open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
-            owned = (transport,)
         spec = SessionSpec(
             client_id=client_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
             endpoints=", ".join(endpoints),
@@ -199,6 +211,10 @@ class RemotePolicy:
             image_codec=image_codec,
             tags=dict(tags or {}),
         )
+        owned: tuple[Transport, ...] = ()
+        if transport is None:
+            transport = _open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
+            owned = (transport,)
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
         self._guard = CallGuard(self._connection, owned, self)
         try:
@@ -321,5 +337,5 @@ def _open_node(
         return ZenohTransport.open(settings)
     except CannotOpen as error:
         raise NoServer(str(error)) from None
-    except (Forked, ThreadsEnded) as error:
+    except (Closed, Forked, ThreadsEnded) as error:
         raise RemoteError(str(error)) from None

@@ -61,6 +61,11 @@ class ConnectionState:
     retry_at_s: float = 0.0
 
     @property
+    def is_busy(self) -> bool:
+        """Whether an action has yet to give something back."""
+        return self.phase in (Phase.SEARCHING, Phase.OPENING)
+
+    @property
     def is_usable(self) -> bool:
         """Whether the next observation can be sent in this session."""
         is_open = self.phase is Phase.OPEN

@@ -30,7 +30,7 @@ from lefleet_client.wire.errors import (
     NoCommonVersion,
     WireError,
 )
-from lefleet_client.wire.header import Header, HeaderReader, MessageType
+from lefleet_client.wire.header import Header, MessageType
 from lefleet_client.wire.image import (
     Image,
     decode_image,
@@ -115,7 +115,6 @@ __all__ = [
     "Event",
     "Frame",
     "Header",
-    "HeaderReader",
     "Image",
     "MessageType",
     "NoCommonVersion",

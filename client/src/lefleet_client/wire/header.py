@@ -1,8 +1,6 @@
 """The header: 27 bytes beside each message, all that routing and correlation read."""
 
 import struct
-import threading
-from collections import Counter
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -61,29 +59,3 @@ class Header(NamedTuple):
         except ValueError:
             raise BadHeader("type", f"header: message type {kind} is not known") from None
         return cls(message_type, seq, episode, mono, epoch, version)
-
-
-class HeaderReader:
-    """Reads headers in transport callbacks: a bad one is counted and dropped, never raised.
-
-    Any thread may call; one lock guards the counts.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._dropped: Counter[str] = Counter()
-
-    def read(self, data: bytes) -> Header | None:
-        """The header, or None if the message is to be dropped."""
-        try:
-            return Header.unpack(data)
-        except BadHeader as error:
-            with self._lock:
-                self._dropped[error.reason] += 1
-            return None
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """How many messages were dropped, by reason."""
-        with self._lock:
-            return dict(self._dropped)
