@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from lefleet.errors import BadInput, ChildKilled, LeFleetError, StageFailed
-from lefleet.process import exit_words, launch, oom_kills, stop
+from lefleet.process import launch, oom_kills, stop
 from lefleet.records import Record, Request, decode, validated
 from lefleet.records.border import Strict
 from lefleet.stages.folder import (
@@ -29,7 +29,7 @@ from lefleet.stages.folder import (
     read_record,
     write_durably,
 )
-from lefleet.stages.lerobot_train import last_lines, split_lines
+from lefleet.stages.lerobot_train import failure_of, split_lines
 from lefleet.stages.run import run_stage
 
 STAGE_MARK = "LEFLEET_STAGE"
@@ -117,13 +117,9 @@ def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError
             return BadInput(said.problem, said.remedy)
         return (ChildKilled if said.is_killed else StageFailed)(said.problem, said.remedy)
     log = folder / LOG
-    problem = f"The stage {exit_words(code, oom_kills_before)}"
-    remedy = f"Its log is {log}. Run the same command again to resume it."
-    if code < 0:
-        return ChildKilled(f"{problem}.", remedy)
     text = log.read_text(errors="replace") if log.exists() else ""
-    words = last_lines(split_lines(text), count=1) or "it printed nothing"
-    return StageFailed(f"{problem}: {words}.", remedy)
+    remedy = f"Its log is {log}. Run the same command again to resume it."
+    return failure_of("The stage", code, oom_kills_before, split_lines(text), remedy, count=1)
 
 
 def execute(folder: Path) -> int:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from lefleet.errors import ChildKilled, StageFailed
-from lefleet.process import exit_words, launch, oom_kills, stop
+from lefleet.process import launch, oom_kills, stop
 from lefleet.records import (
     EpisodeRecord,
     EvaluateRequest,
@@ -21,7 +20,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.folder import Journal, Progress, StageFolder, Update
 from lefleet.stages.gather import Key, interleave, plan_batches
-from lefleet.stages.lerobot_train import last_lines, split_lines
+from lefleet.stages.lerobot_train import failure_of, split_lines
 from lefleet.stages.references import CheckpointReference, find_checkpoint, verify_pins
 from lefleet.stats import exact_interval
 
@@ -179,12 +178,10 @@ def stock_episodes(
             code = child.wait()
         finally:
             stop(child)
-    words, where = exit_words(code, before), f"The whole log is {stage.log}."
-    if code < 0:
-        raise ChildKilled(f"lerobot-eval {words}.", where)
     if code:
-        said = last_lines(split_lines(stage.log.read_text(errors="replace")))
-        raise StageFailed(f"lerobot-eval {words}: {said or 'it printed nothing'}.", where)
+        output_lines = split_lines(stage.log.read_text(errors="replace"))
+        where = f"The whole log is {stage.log}."
+        raise failure_of("lerobot-eval", code, before, output_lines, where)
     info = msgspec.json.decode((output / "eval_info.json").read_bytes())
     for task in info["per_task"]:
         metrics = task["metrics"]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from lefleet.errors import ChildKilled, StageFailed
+from lefleet.process import exit_words
 from lefleet.records import LossPoint, TrainRequest
 
 SMALL_STATE_ACT = {
@@ -237,6 +239,22 @@ def last_lines(lines: Iterable[str], count: int = 3) -> str:
     """
     said = [line.strip() for line in _outside_log_records(lines) if not _NOISE.search(line)]
     return " | ".join(said[-count:])
+
+
+def failure_of(
+    program: str,
+    code: int,
+    oom_kills_before: int,
+    output: Iterable[str],
+    remedy: str,
+    *,
+    count: int = 3,
+) -> StageFailed:
+    """Why a child process failed: the signal that killed it, or the last lines of its output."""
+    problem = f"{program} {exit_words(code, oom_kills_before)}"
+    if code < 0:
+        return ChildKilled(f"{problem}.", remedy)
+    return StageFailed(f"{problem}: {last_lines(output, count) or 'it printed nothing'}.", remedy)
 
 
 def split_lines(text: str) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lefleet.errors import BadInput, ChildKilled, StageFailed
-from lefleet.process import exit_words, launch, oom_kills, stop
+from lefleet.errors import BadInput, StageFailed
+from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
 from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info, require_coverage
 from lefleet.stages.digest import checkpoint_digest
@@ -19,7 +19,7 @@ from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,
     Invocation,
-    last_lines,
+    failure_of,
     log_every,
     parse_bar,
     parse_metrics,
@@ -117,12 +117,8 @@ def _follow(
     finally:
         stop(child)
         child.stdout.close()  # type: ignore[union-attr]
-    words, where = exit_words(code, before), f"The whole log is {log.name}."
-    if code < 0:
-        raise ChildKilled(f"Training {words}.", where)
     if code:
-        said_last = last_lines(said) or "it printed nothing"
-        raise StageFailed(f"Training {words}: {said_last}.", where)
+        raise failure_of("Training", code, before, said, f"The whole log is {log.name}.")
 
 
 def _lines(child: "subprocess.Popen[bytes]", log: Any) -> Iterator[str]:
