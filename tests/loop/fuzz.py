@@ -21,8 +21,8 @@ from lefleet.records import (
     RunConfig,
     Rung,
 )
-from lefleet.stages.child import STAGE_MARK
 from lefleet.stages.folder import is_locked
+from lefleet.stages.run import STAGE_MARK
 
 _DYING_S = 2.0
 """A process that was killed may hold its locks a little longer than it can be seen."""

@@ -16,7 +16,7 @@ from lefleet.ledger import open_ledger
 from lefleet.loop.runs import is_controlled
 from lefleet.process import processes_marked
 from lefleet.records import RunConfig
-from lefleet.stages.child import STAGE_MARK
+from lefleet.stages.run import STAGE_MARK
 from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
 
 pytestmark = pytest.mark.xdist_group("loop")

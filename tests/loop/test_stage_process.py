@@ -23,8 +23,8 @@ from lefleet.loop.stage_process import (
 )
 from lefleet.process import launch, processes_marked, stop
 from lefleet.records import Budgets, ExpertDemos, encode
-from lefleet.stages.child import STAGE_MARK
 from lefleet.stages.folder import StageFolder, read_record
+from lefleet.stages.run import STAGE_MARK
 from tests.loop.states import config, state
 from tests.samples import dataset_record, finished_stage
 

@@ -12,9 +12,9 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CompareRequest, SeedBlock, TrainRequest
 from lefleet.sim.render import OFF
 from lefleet.stages import evaluate, run_stage
-from lefleet.stages.child import start
 from lefleet.stages.compare import capped, require_fresh
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.run import start
 from tests.conftest import TASKS
 from tests.stages.test_evaluate import reporting
 from tests.stages.test_evaluate import task as reported

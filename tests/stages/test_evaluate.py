@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lefleet.errors import StageFailed
+from lefleet.errors import ChildKilled, StageFailed
 from lefleet.records import EvaluateRequest
 from lefleet.stages import evaluate, run_stage
 from lefleet.stages.evaluate import eval_command, rate, stock_episodes, summarise
@@ -135,6 +135,11 @@ def test_a_failing_evaluation_is_reported_with_its_last_words(run_block, tmp_pat
     with pytest.raises(StageFailed, match=r"exited with code 1: .*no such environment") as caught:
         run_block("raise SystemExit('ValueError: no such environment')")
     assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy
+
+
+def test_a_killed_evaluation_is_reported_with_its_signal(run_block):
+    with pytest.raises(ChildKilled, match=r"lerobot-eval was killed by SIGKILL"):
+        run_block("import os; os.kill(os.getpid(), 9)")
 
 
 def test_episodes_of_a_checkpoint_that_changed_meanwhile_are_not_kept(tmp_path, monkeypatch):

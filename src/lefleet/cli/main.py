@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def main() -> int:
     arguments = sys.argv[1:]
     if arguments[:2] == ["stage", "exec"] and len(arguments) == 3:
-        from lefleet.stages.child import execute
+        from lefleet.stages.run import execute
 
         return execute(Path(arguments[2]))
     if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:

@@ -35,7 +35,7 @@ from lefleet.loop.plan import plan_lines
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
 from lefleet.stages import Update
-from lefleet.stages.child import read_progress
+from lefleet.stages.run import read_progress
 
 DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 _POLL_S = 0.25

@@ -20,11 +20,11 @@ from lefleet.records import (
     validated,
 )
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.child import run_in_child
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
 from lefleet.stages.references import find_checkpoint
+from lefleet.stages.run import run_in_child
 
 _SEEDS = 400_000_000
 """Number of seeds from the comparisons' block on, which nothing else uses."""

@@ -20,8 +20,8 @@ from lefleet.loop.limits import reached, usage
 from lefleet.loop.state import RunState
 from lefleet.process import exit_words, oom_kills, processes_marked
 from lefleet.records import Record, Request
-from lefleet.stages.child import FAILURE, POLL_S, PROGRESS, STAGE_MARK, read_failure, start
 from lefleet.stages.folder import LOG, StageFolder, committed, is_locked, require_request
+from lefleet.stages.run import FAILURE, POLL_S, PROGRESS, STAGE_MARK, read_failure, start
 
 GRACE_S = 10.0
 """How long a process may take to exit after SIGTERM."""

@@ -1,7 +1,6 @@
 """The stages: typed request in, typed record out, everything on disk under one folder.
 
-    run             one stage in its folder, in this process
-    child           one stage as a process of its own
+    run             one stage in its folder, in this process or as a process of its own
     folder          a stage's folder: lock, request, journal, progress, record
     references      what a user names (stage folder, dataset folder, hub id) to a record
     digest          content digests of datasets and checkpoints

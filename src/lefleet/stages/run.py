@@ -1,10 +1,24 @@
-"""Run one stage in its folder."""
+"""Run one stage in its folder, in this process or as a process of its own.
 
+The process is `lefleet stage exec FOLDER`. It reads the request from its folder. It writes its
+progress to `progress.json`, why it failed to `failure.json`, and all output, its own and that of
+libraries, to `log.txt`. So any process can watch a running stage, whichever process started it.
+"""
+
+import contextlib
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
-from lefleet.errors import BadInput
+import msgspec
+
+from lefleet.errors import BadInput, ChildKilled, LeFleetError, StageFailed
+from lefleet.process import launch, oom_kills, stop
 from lefleet.records import (
     CheckpointRecord,
     CollectRequest,
@@ -18,9 +32,29 @@ from lefleet.records import (
     Record,
     Request,
     TrainRequest,
+    decode,
     validated,
 )
-from lefleet.stages.folder import Progress, StageFolder, committed, silent
+from lefleet.records.border import Strict
+from lefleet.stages.folder import (
+    LOG,
+    REQUEST,
+    Progress,
+    StageFolder,
+    Update,
+    committed,
+    read_record,
+    silent,
+    write_durably,
+)
+from lefleet.stages.lerobot_train import failure_of, split_lines
+
+STAGE_MARK = "LEFLEET_STAGE"
+"""Environment variable of a stage's process and all its descendants: the stage's folder."""
+PROGRESS = "progress.json"
+FAILURE = "failure.json"
+POLL_S = 0.1
+_REPORT_EVERY_S = 0.2
 
 _BODIES: dict[type, str] = {
     TrainRequest: "train",
@@ -75,3 +109,131 @@ def _body(request: Request) -> Any:
     """The function that does the work; its module is loaded now, for it may import LeRobot."""
     name = _BODIES.get(type(request), "collect")
     return getattr(import_module(f"lefleet.stages.{name}"), name)
+
+
+class Failure(Strict, frozen=True, kw_only=True):
+    """How a stage that raised ended."""
+
+    problem: str
+    remedy: str
+    exit_code: int
+    is_killed: bool = False
+    """A signal killed one of its children."""
+
+
+def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
+    """Start the stage whose request lies in `folder`."""
+    (folder / FAILURE).unlink(missing_ok=True)
+    argv = (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
+    with (folder / LOG).open("ab") as log:
+        return launch(
+            argv,
+            stdout=log,
+            stderr=log,
+            environment={STAGE_MARK: str(folder)},
+            detached=detached,
+        )
+
+
+def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
+    """As `run_stage`, in a child process whose output goes to the stage's log."""
+    request = validated(request)
+    if (record := committed(folder, request)) is not None:
+        return record
+    with StageFolder(folder, request) as stage:
+        pass
+    before = oom_kills()
+    child = start(folder)
+    try:
+        watch(folder, lambda: child.poll() is None, progress)
+        code = child.wait()
+    finally:
+        stop(child)
+    record = read_record(folder)
+    if record is not None:
+        return record
+    failure = read_failure(folder, code, before)
+    if stage.is_new and failure.exit_code == BadInput.exit_code:
+        stage.discard()
+    raise failure
+
+
+def watch(folder: Path, is_running: Callable[[], bool], progress: Progress) -> None:
+    """Pass a stage's progress on until it is not running any more."""
+    seen = None
+    while True:
+        going_on = is_running()
+        update = read_progress(folder)
+        if update is not None and update != seen:
+            progress(update)
+            seen = update
+        if not going_on:
+            return
+        time.sleep(POLL_S)
+
+
+def read_progress(folder: Path) -> Update | None:
+    try:
+        return Update(*msgspec.json.decode((folder / PROGRESS).read_bytes()))
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError:
+    """Why the stage in `folder` ended without a record, as it wrote or as its exit code says."""
+    file = folder / FAILURE
+    if file.exists():
+        said: Failure = decode(file.read_bytes(), Failure, str(file))
+        if said.exit_code == BadInput.exit_code:
+            return BadInput(said.problem, said.remedy)
+        return (ChildKilled if said.is_killed else StageFailed)(said.problem, said.remedy)
+    log = folder / LOG
+    text = log.read_text(errors="replace") if log.exists() else ""
+    remedy = f"Its log is {log}. Run the same command again to resume it."
+    return failure_of("The stage", code, oom_kills_before, split_lines(text), remedy, count=1)
+
+
+def execute(folder: Path) -> int:
+    """The child's side; returns its exit code."""
+    request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
+    try:
+        run_stage(request, folder, _Reporter(folder))
+    except LeFleetError as error:
+        traceback.print_exc()
+        return _fail(folder, error)
+    except OSError as error:
+        traceback.print_exc()
+        where = f" ({error.filename})" if error.filename else ""
+        remedy = "Check the disk's free space and the folder's permissions, then resume."
+        return _fail(folder, StageFailed(f"{error.strerror or error}{where}.", remedy))
+    return 0
+
+
+def _fail(folder: Path, error: LeFleetError) -> int:
+    """Write the failure to the folder, if the disk has room."""
+    said = Failure(
+        problem=error.problem,
+        remedy=error.remedy,
+        exit_code=error.exit_code,
+        is_killed=isinstance(error, ChildKilled),
+    )
+    with contextlib.suppress(OSError):
+        write_durably(folder / FAILURE, msgspec.json.encode(said))
+    return error.exit_code
+
+
+class _Reporter:
+    """Writes `progress.json`, at most a few times a second; the last report of a unit always."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS
+        self._next = 0.0
+
+    def __call__(self, update: Update) -> None:
+        now = time.monotonic()
+        if now < self._next and update.done < update.total:
+            return
+        self._next = now + _REPORT_EVERY_S
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(tuple(update)))
+        partial.replace(self._path)
