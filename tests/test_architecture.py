@@ -64,8 +64,8 @@ PUBLIC = {
     lefleet.process: """Pool child_environment exit_words is_held launch oom_kills processes_marked
         stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
-    lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings Pipeline PolicyFrame
-        PolicyRequest Prepared RtcSettings ServedPolicy load_policy""",
+    lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
+        RtcSettings ServedPolicy load_policy""",
     lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
         Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",

@@ -99,6 +99,25 @@ def test_a_server_that_is_closed_leaves_no_token_and_its_name_is_free(checkpoint
             assert node.present(alive, 5.0) == {alive}
 
 
+def test_observations_are_received_before_a_session_can_be_opened(checkpoint, policy, monkeypatch):
+    """And the token, by which robots find the server, comes last."""
+    with Bench(checkpoint, policy) as bench:
+        manifest = manifest_of(checkpoint, service_name="test", server_name="other")
+        node, words = bench.node(), []
+        for name in ("subscribe", "serve", "announce"):
+            monkeypatch.setattr(node, name, _noting(words, getattr(node, name)))
+        with PolicyService(policy, manifest, node):
+            assert words == ["obs", "reset", "session", "status", "alive"]
+
+
+def _noting(words, declare):
+    def noting(key, *values):
+        words.append(key.rpartition("/")[2])
+        return declare(key, *values)
+
+    return noting
+
+
 @pytest.mark.parametrize("failing", ["watch", "serve", "subscribe", "announce"])
 def test_a_start_that_fails_midway_leaves_nothing_behind(checkpoint, policy, failing, monkeypatch):
     before = server_threads()

@@ -26,7 +26,6 @@ from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 
 if TYPE_CHECKING:
     from lefleet.policy.load import load_policy
-    from lefleet.policy.pipeline import Pipeline, Prepared
     from lefleet.policy.served import ServedPolicy
 
 __all__ = [
@@ -34,22 +33,15 @@ __all__ = [
     "Chunk",
     "ContractOverride",
     "ModelSettings",
-    "Pipeline",
     "PolicyFrame",
     "PolicyRequest",
-    "Prepared",
     "RtcSettings",
     "ServedPolicy",
     "load_policy",
 ]
 
 # These import torch and LeRobot, which takes seconds: a manifest is checked before.
-_HEAVY = {
-    "Pipeline": "pipeline",
-    "Prepared": "pipeline",
-    "ServedPolicy": "served",
-    "load_policy": "load",
-}
+_HEAVY = {"ServedPolicy": "served", "load_policy": "load"}
 
 
 def __getattr__(name: str) -> Any:

@@ -80,7 +80,7 @@ def warm_up(served: ServedPolicy, inferences: int) -> None:
     """More first chunks, also with a prefix: what is slow at first is over when robots come."""
     pipeline = served.new_pipeline()
     for number in range(inferences):
-        for prefix in (False, True)[: 1 + served.capabilities.supports_rtc]:
+        for prefix in _prefixes(served):
             request = sample_request(served.contract, served.rules, number, prefix=prefix)
             _answer(served.runner, pipeline, request)
 
@@ -91,7 +91,7 @@ def impurity(served: ServedPolicy) -> str:
     The same request is answered after itself, and then with another robot's in between, in the
     order that workers could take: prepared before it, computed after it.
     """
-    for prefix in (False, True)[: 1 + served.capabilities.supports_rtc]:
+    for prefix in _prefixes(served):
         own = sample_request(served.contract, served.rules, _OWN, prefix=prefix)
         foreign = sample_request(served.contract, served.rules, _FOREIGN, prefix=prefix)
         mine, other = served.new_pipeline(), served.new_pipeline()
@@ -118,6 +118,11 @@ def measure(served: ServedPolicy, inferences: int = 20) -> float:
         pipeline.finish(served.predict(prepared))
         seconds.append(perf_counter() - start)
     return median(seconds)
+
+
+def _prefixes(served: ServedPolicy) -> tuple[bool, ...]:
+    """Whether requests carry a prefix: with real-time chunking, both kinds come."""
+    return (False, True) if served.capabilities.supports_rtc else (False,)
 
 
 def _answer(runner: PolicyRunner, pipeline: Pipeline, request: PolicyRequest) -> Chunk:
