@@ -44,6 +44,8 @@ def test_an_empty_workdir_has_no_runs_and_stays_empty(lefleet, tmp_path):
 def test_status_works_in_a_folder_that_may_not_be_written_and_creates_nothing(tmp_path, two_runs):
     two_runs.close()
     runs = tmp_path / "runs"
+    (runs / "b").mkdir(exist_ok=True)
+    (runs / "b" / ".controller.lock").touch(0o400)
     before = sorted(runs.iterdir())
     runs.chmod(0o500)
     shown = run("status", "--json", "--workdir", runs, prefix=heeding_permissions())

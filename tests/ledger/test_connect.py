@@ -117,6 +117,33 @@ def test_reading_creates_no_file_and_sees_every_run(tmp_path):
     writer.close()
 
 
+def test_a_closed_ledger_cannot_be_opened_to_write_while_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    open_ledger(tmp_path).close()
+    reader = read_ledger(tmp_path)
+    with reader._reads.connect(), pytest.raises(LeFleetError, match="is locked"):
+        open_ledger(tmp_path)
+    open_ledger(tmp_path).close()
+
+
+def test_a_ledger_that_is_written_can_be_opened_while_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    writer = open_ledger(tmp_path)
+    with read_ledger(tmp_path)._reads.connect():
+        open_ledger(tmp_path).close()
+    writer.close()
+
+
+def test_a_copy_of_the_file_alone_is_read(tmp_path):
+    writer = open_ledger(tmp_path / "runs")
+    writer.create_run("r", {})
+    writer.close()
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / "runs" / "ledger.db", tmp_path / "copy")
+    assert [row.id for row in read_ledger(tmp_path / "copy").runs()] == ["r"]
+    assert files(tmp_path / "copy") == ["ledger.db"]
+
+
 def test_a_reader_cannot_write(tmp_path):
     writer = open_ledger(tmp_path)
     writer.create_run("r", {})

@@ -3,6 +3,7 @@
 import fcntl
 import sqlite3
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +15,8 @@ from lefleet.ledger.store import READS, Ledger
 from lefleet.process import is_held
 
 FILE = "ledger.db"
+LOCK = ".ledger.lock"
+"""Locked while a process opens the ledger to write, and shared by readers of a closed ledger."""
 CONTROLLER_LOCK = ".controller.lock"
 """In the folder of a run: locked while a controller works on it."""
 LOCK_WAIT_S = 30.0
@@ -36,8 +39,8 @@ def open_ledger(workdir: Path, *, create: bool = True, migrate: bool = True) -> 
         )
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / ".ledger.lock").open("w") as lock:
-            _lock(lock, workdir)
+        with (workdir / LOCK).open("w") as lock:
+            _lock(lock, workdir, fcntl.LOCK_EX)
             engine = _writing(path)
             _bring_up_to_date(engine, workdir, migrate=migrate)
     except OSError as error:
@@ -79,13 +82,35 @@ def _writing(path: Path) -> Engine:
     return _with_plain_errors(engine, path)
 
 
+class _ReadConnection(sqlite3.Connection):
+    """Holds the lock on a ledger that no process has open, so that none changes it meanwhile."""
+
+    held = ExitStack()
+
+    def close(self) -> None:
+        super().close()
+        self.held.close()
+
+
 def _reading(path: Path) -> Engine:
+    """Each connection looks anew whether a process has the ledger open: then there is a write-ahead
+    log. Without one, a reader that takes SQLite's locks would have to create it."""
+
     def connect() -> sqlite3.Connection:
-        # Without a write-ahead log no process has the ledger open, and a reader that takes locks
-        # would have to create one. So each connection looks anew.
-        is_open = path.with_name(path.name + "-wal").exists()
-        query = "mode=ro" if is_open else "mode=ro&immutable=1"
-        return sqlite3.connect(f"{path.absolute().as_uri()}?{query}", uri=True, timeout=LOCK_WAIT_S)
+        with ExitStack() as held:
+            # A copy of the file alone has no lock.
+            with suppress(FileNotFoundError):
+                lock = held.enter_context((path.parent / LOCK).open())
+                _lock(lock, path.parent, fcntl.LOCK_SH)
+            is_open = path.with_name(path.name + "-wal").exists()
+            query = "mode=ro" if is_open else "mode=ro&immutable=1"
+            url = f"{path.absolute().as_uri()}?{query}"
+            connection = sqlite3.connect(
+                url, uri=True, timeout=LOCK_WAIT_S, factory=_ReadConnection
+            )
+            if not is_open:
+                connection.held = held.pop_all()
+        return connection
 
     return _with_plain_errors(create_engine("sqlite://", creator=connect, poolclass=NullPool), path)
 
@@ -142,11 +167,11 @@ def _revision(engine: Engine) -> str | None:
         return str(connection.exec_driver_sql(query).scalar_one())
 
 
-def _lock(file: IO[str], workdir: Path) -> None:
+def _lock(file: IO[str], workdir: Path, kind: int) -> None:
     deadline = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() > deadline:
                 raise _locked(workdir) from error

@@ -30,7 +30,7 @@ def processes_marked(name: str) -> dict[int, str]:
 def is_held(file: Path) -> bool:
     """Whether a living process holds the lock on `file`; no file, no lock."""
     try:
-        lock = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
