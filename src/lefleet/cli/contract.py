@@ -8,6 +8,7 @@ import yaml
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ContractCommand
 from lefleet.cli.display import console
+from lefleet.cli.network import network_errors
 from lefleet.cli.output import print_json
 from lefleet.policy.checkpoint import features_of, find_files, read_config, rename_map_of
 from lefleet.policy.contract import ContractSource, FoundContract, find_contract, sources_of
@@ -17,6 +18,7 @@ from lefleet.policy.settings import ModelSettings
 _UNKNOWN = "unknown"
 
 
+@network_errors()
 def show_contract(command: ContractCommand) -> int:
     """Read only the checkpoint's small files; its weights are not loaded."""
     checkpoint = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint").location

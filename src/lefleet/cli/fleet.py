@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lefleet.cli.commands import FleetCommand, PingCommand
 from lefleet.cli.display import console, table
-from lefleet.cli.network import connect
+from lefleet.cli.network import connect, network_errors
 from lefleet.cli.output import print_json, print_json_line, printable, warn_on_stderr
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError
@@ -54,6 +54,7 @@ class FleetView(NamedTuple):
     other_services: tuple[str, ...] = ()
 
 
+@network_errors()
 def fleet(command: FleetCommand) -> int:
     """Print the servers once, or until Ctrl-C."""
     if command.once and command.watch:
@@ -164,6 +165,7 @@ class _StandingRobot(RemotePolicy):
         return super().infer(observation, **{"history": earlier, **rest})
 
 
+@network_errors()
 def ping_service(command: PingCommand) -> int:
     """Send example observations as a robot would, and print where the time went."""
     if command.count < 1:

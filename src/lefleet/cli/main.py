@@ -8,12 +8,8 @@ import sys
 import traceback
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lefleet.errors import LeFleetError
-
-if TYPE_CHECKING:
-    from lefleet.cli.commands import OutputOptions
 
 
 def main() -> int:
@@ -46,7 +42,7 @@ def main() -> int:
         return 1
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
     from lefleet.cli import commands
     from lefleet.cli.parse import parse
@@ -81,39 +77,29 @@ def _run(arguments: list[str]) -> int:
             from lefleet.cli.runs import status
 
             return status(command)
+        case commands.ServeCommand():
+            from lefleet.cli.serve import serve
+
+            return serve(command, overrides)
+        case commands.ReplayCommand():
+            from lefleet.cli.serve import replay
+
+            return replay(command, overrides)
+        case commands.ContractCommand():
+            from lefleet.cli.contract import show_contract
+
+            return show_contract(command)
+        case commands.RouterCommand():
+            from lefleet.cli.network import route
+
+            return route(command)
+        case commands.FleetCommand():
+            from lefleet.cli.fleet import fleet
+
+            return fleet(command)
+        case commands.PingCommand():
+            from lefleet.cli.fleet import ping_service
+
+            return ping_service(command)
         case _:
-            return _run_networked(command, overrides)
-
-
-def _run_networked(command: "OutputOptions", overrides: tuple[str, ...]) -> int:
-    from lefleet.cli import commands
-    from lefleet.cli.network import network_errors
-
-    with network_errors():
-        match command:
-            case commands.ServeCommand():
-                from lefleet.cli.serve import serve
-
-                return serve(command, overrides)
-            case commands.ReplayCommand():
-                from lefleet.cli.serve import replay
-
-                return replay(command, overrides)
-            case commands.ContractCommand():
-                from lefleet.cli.contract import show_contract
-
-                return show_contract(command)
-            case commands.RouterCommand():
-                from lefleet.cli.network import route
-
-                return route(command)
-            case commands.FleetCommand():
-                from lefleet.cli.fleet import fleet
-
-                return fleet(command)
-            case commands.PingCommand():
-                from lefleet.cli.fleet import ping_service
-
-                return ping_service(command)
-            case _:
-                raise AssertionError(f"no function runs {command}")
+            raise AssertionError(f"no function runs {command}")

@@ -21,7 +21,7 @@ from lefleet_client.wire import BadKey
 
 @contextmanager
 def network_errors() -> Iterator[None]:
-    """Errors of the client package as one line with an exit code."""
+    """Errors of the client package as one line with an exit code; decorates commands."""
     try:
         yield
     except (BadSettings, BadKey) as error:
@@ -51,6 +51,7 @@ def connect(command: ConnectOptions) -> ZenohTransport:
     )
 
 
+@network_errors()
 def route(command: RouterCommand) -> int:
     """Route messages until a signal asks to stop."""
     settings = ZenohSettings(

@@ -13,6 +13,7 @@ import msgspec
 
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ReplayCommand, ServeCommand
+from lefleet.cli.network import network_errors
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
@@ -32,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_SHOWN = 20
 
 
+@network_errors()
 def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
     """Everything that can be wrong without the policy is checked before the policy is loaded."""
     manifest = manifest_for(command, overrides)
@@ -233,6 +235,7 @@ def _plan(command: ServeCommand, manifest: Manifest) -> int:
     return 0
 
 
+@network_errors()
 def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
     """Exit code 0 if every chunk is the same as before, otherwise 1."""
     folder = command.folder.expanduser()
