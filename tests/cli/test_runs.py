@@ -8,6 +8,7 @@ import pytest
 
 from lefleet.cli.commands import DemoCommand, RunCommand
 from lefleet.cli.parse import parse
+from lefleet.cli.runs import _view
 from lefleet.ledger import open_ledger
 from lefleet.records import EvaluatePlan
 from tests.cli.child import Child
@@ -219,6 +220,19 @@ def test_nothing_is_blessed_where_nothing_is(lefleet, two_runs):
     assert "blessed" not in lefleet("status", "b")[1]
 
 
+def test_a_viewer_shows_the_last_events_of_a_run(two_runs, tmp_path, monkeypatch, capsys):
+    find = two_runs.run
+
+    def run_that_ends_now(name):
+        two_runs.record_decision(name, decision(0, "stop"))
+        two_runs.set_run_state(name, "finished")
+        return find(name)
+
+    monkeypatch.setattr(two_runs, "run", run_that_ends_now)
+    assert _view(two_runs, tmp_path / "runs", "b") == "finished"
+    assert "cycle 0: STOP" in capsys.readouterr().err
+
+
 @pytest.fixture
 def interrupted(two_runs, tmp_path):
     """Run b has been running for long, and has no running controller."""
@@ -231,6 +245,14 @@ def test_a_run_without_a_controller_is_interrupted(lefleet, interrupted):
     assert code == 0
     assert "b: interrupted" in out
     assert err == "b has no running controller. Resume it with: lefleet resume b\n"
+
+
+def test_the_remedy_names_the_workdir_that_the_run_is_in(
+    lefleet, interrupted, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path / "runs")
+    _, _, err = lefleet("status", "--workdir", ".")
+    assert err.endswith(f": lefleet resume b --workdir {tmp_path / 'runs'}\n")
 
 
 def test_scripts_see_that_a_run_has_no_controller(lefleet, interrupted):

@@ -27,7 +27,7 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
     row = find(ledger, run)
     show_runs(ledger, workdir, [row], as_json=as_json)
     if row.state == "failed":
-        print(f"lefleet: {row.reason} Resume it with: lefleet resume {run}", file=sys.stderr)
+        print(f"lefleet: {row.reason.rstrip('.')}. {resume_hint(run, workdir)}", file=sys.stderr)
         return 1
     if not as_json:
         status = run_status(ledger, row)
@@ -122,10 +122,14 @@ def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> Non
             f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
             f"--tasks {tasks} --seed 400000000 --out DIR"
         )
-        print(f"Serve it:   lefleet serve {status['id']}{_workdir_flag(folder.parent)}")
+        print(f"Serve it:   lefleet serve {status['id']}{workdir_flag(folder.parent)}")
 
 
-def _workdir_flag(workdir: Path) -> str:
+def resume_hint(run: str, workdir: Path) -> str:
+    return f"Resume it with: lefleet resume {run}{workdir_flag(workdir)}"
+
+
+def workdir_flag(workdir: Path) -> str:
     """The flag that a command needs in order to find this run."""
     is_default = workdir == WorkdirOptions().workdir.resolve()
     return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"

@@ -23,7 +23,7 @@ from lefleet.cli.commands import (
 )
 from lefleet.cli.display import show_progress
 from lefleet.cli.output import print_json
-from lefleet.cli.report import START_S, is_interrupted, report, show_runs
+from lefleet.cli.report import START_S, is_interrupted, report, resume_hint, show_runs, workdir_flag
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.ledger import EventRow, Ledger, open_ledger, read_ledger
@@ -101,7 +101,7 @@ def _resume_all(workdir: Path, *, as_json: bool) -> int:
                 if was_running:
                     print(_MESSAGES[happened].format(run=row.id), file=sys.stderr)
                 elif row.state != "finished" and not as_json:
-                    print(f"{row.id} is {row.state}. Resume it with: lefleet resume {row.id}")
+                    print(f"{row.id} is {row.state}. {resume_hint(row.id, workdir)}")
     if as_json:
         print_json({"runs": runs})
     return 0
@@ -115,7 +115,7 @@ def stop(command: StopCommand) -> int:
         if row.state != "running":
             state, message = row.state, f"{row.id} is not running: it is {row.state}."
         elif (state := loop_runs.stop(ledger, workdir, row)) == "stopped":
-            message = f"{row.id} has stopped. Resume it with: lefleet resume {row.id}"
+            message = f"{row.id} has stopped. {resume_hint(row.id, workdir)}"
         else:
             message = f"{row.id} ended before it could be stopped: it is {state}."
     print(message, file=sys.stderr)
@@ -136,10 +136,7 @@ def status(command: StatusCommand) -> int:
         print("\nStopped watching; the runs continue.", file=sys.stderr)
         return 0
     for name in interrupted:
-        print(
-            f"{name} has no running controller. Resume it with: lefleet resume {name}",
-            file=sys.stderr,
-        )
+        print(f"{name} has no running controller. {resume_hint(name, workdir)}", file=sys.stderr)
     return 0
 
 
@@ -164,9 +161,10 @@ def _attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
             with interruptible(), closing(read_ledger(workdir)) as ledger:
                 state = _view(ledger, workdir, name)
     except KeyboardInterrupt:
+        flag = workdir_flag(workdir)
         print(
-            f"\nDetached; run {name} continues. Attach again: lefleet resume {name}. "
-            f"Stop it: lefleet stop {name}.",
+            f"\nDetached; run {name} continues. Attach again: lefleet resume {name}{flag}. "
+            f"Stop it: lefleet stop {name}{flag}.",
             file=sys.stderr,
         )
         return 0
@@ -174,7 +172,7 @@ def _attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
         folder = workdir / name
         raise StageFailed(
             f"The controller of {name} exited: {_why(folder)}",
-            f"(log: {folder / CONTROLLER_LOG}). Resume the run with: lefleet resume {name}",
+            f"(log: {folder / CONTROLLER_LOG}). {resume_hint(name, workdir)}",
         )
     with closing(read_ledger(workdir)) as ledger:
         return report(ledger, workdir, name, as_json=as_json)
@@ -196,6 +194,8 @@ def _view(ledger: Ledger, workdir: Path, name: str) -> str:
     last_controlled = time.monotonic()
     with show_progress(name, as_lines=not sys.stderr.isatty()) as progress:
         while True:
+            # Before the events: those of a run that has ended are then all there.
+            has_controller, row = is_controlled(workdir / name), ledger.run(name)
             for event in ledger.events(name, after=seen):
                 seen = event.id
                 _print_event(event)
@@ -203,8 +203,6 @@ def _view(ledger: Ledger, workdir: Path, name: str) -> str:
                     stage = (event.data["cycle"], event.data["stage"])
                 elif event.kind.startswith("stage_"):
                     stage = None
-            row = ledger.run(name)
-            has_controller = is_controlled(workdir / name)
             if row is None:
                 return "gone"
             if row.state != "running" and not has_controller:
