@@ -87,6 +87,7 @@ def test_a_path_that_does_not_exist_is_no_hub_id(blessed_workdir, here, name):
     ("name", "words"),
     [
         ("demo:7", "a: demo has trained no checkpoint in cycle 7"),
+        ("demo:²", "a: ² is not a cycle of demo"),
         ("demo:last", "a: last is not a cycle of demo"),
         ("unfinished:blessed", "a: unfinished has no blessed checkpoint yet"),
         ("unfinished", "a: unfinished has no blessed checkpoint yet"),

@@ -46,6 +46,7 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("x", "y", "--from", "results.csv"), "a: it has no effect with --from"),
         (("--from", "results.csv", "--tasks", "push"), "tasks: it has no effect with --from"),
         (("--from", "results.csv", "--seed", "600000000"), "seed: it has no effect with --from"),
+        (("--from", "results.csv", "--seed", "0"), "seed: it has no effect with --from"),
         (("--from", "results.csv", "--max-pairs", "39"), "max_pairs: results.csv has 40 pairs"),
         (("--from", "nothing.csv"), "from: nothing.csv cannot be read"),
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),

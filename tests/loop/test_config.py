@@ -91,6 +91,8 @@ def test_the_last_override_of_a_field_counts(load):
         ("--name=ä", "name"),
         ("--name='a\\n'", "name"),
         (f"--name={'a' * 101}", "name"),
+        ("--name=blessed", "name"),
+        ("--name=comparisons", "name"),
         ("--device=gpu", "device"),
         ("--device='cuda:'", "device"),
         ("--ladder=[{name: a, rename_map: {a: b}}]", "ladder[0].rename_map"),

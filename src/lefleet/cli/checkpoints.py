@@ -101,7 +101,7 @@ def _location(ledger: Ledger, row: RunRow, which: str, workdir: Path, field: str
                 f"Name a cycle, such as {row.id}:0, or see: lefleet status {row.id}",
             )
         return blessed.path
-    if not which.isdigit():
+    if not which.isdecimal():
         raise BadInput(
             f"{field}: {which} is not a cycle of {row.id}.",
             f"Write {row.id}:2 or {row.id}:blessed.",

@@ -73,7 +73,7 @@ def compare(command: CompareCommand) -> int:
 def _from_file(command: CompareCommand, path: Path) -> tuple[ComparisonRecord, Path]:
     given = {"a": command.a, "b": command.b} | msgspec.structs.asdict(command.options)
     for name in ("a", "b", "tasks", "seed"):
-        if given[name]:
+        if given[name] not in ("", (), None):
             raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
     record = compare_outcomes(path, command.options)
     folder = _folder(command, encode(record))

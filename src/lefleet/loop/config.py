@@ -20,6 +20,10 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_RESERVED = {
+    "blessed": "it means the newest blessed checkpoint",
+    "comparisons": "lefleet compare writes to the folder of that name",
+}
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu)(:\d+)?")
 
 
@@ -64,6 +68,10 @@ def _check(config: RunConfig) -> None:
         raise BadInput(
             f"name: {config.name!r} cannot name a run.",
             "Use up to 100 letters, digits, _, - and ., neither - nor . in front.",
+        )
+    if config.name in _RESERVED:
+        raise BadInput(
+            f"name: {config.name} cannot name a run: {_RESERVED[config.name]}.", "Use another name."
         )
     if not _DEVICE.fullmatch(config.device):
         raise BadInput(
