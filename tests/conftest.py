@@ -1,6 +1,7 @@
 """Shared artifacts: one small dataset and one half-trained checkpoint, made once for all."""
 
 import fcntl
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,14 @@ import pytest
 from lefleet import ExpertDemos, TrainRequest, run_stage
 
 TASKS = ("push", "pick-place", "door-open")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def children_without_diffusers() -> None:
+    """See tests/children/sitecustomize.py."""
+    inherited = os.environ.get("PYTHONPATH", "")
+    folder = str(Path(__file__).parent / "children")
+    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{inherited}" if inherited else folder
 
 
 @pytest.fixture(scope="session")
