@@ -131,7 +131,7 @@ def test_progress_is_1_for_a_success_only(run_block, success, reward, progress):
     assert line.progress == progress
 
 
-def test_a_failing_evaluation_is_reported_with_its_last_words(run_block, tmp_path):
+def test_a_failing_evaluation_is_reported_with_its_last_lines(run_block, tmp_path):
     with pytest.raises(StageFailed, match=r"exited with code 1: .*no such environment") as caught:
         run_block("raise SystemExit('ValueError: no such environment')")
     assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy

@@ -104,7 +104,7 @@ def test_better_takes_all_pairs_where_no_task_may_become_worse():
     assert sum(task.pairs for task in record.per_task.values()) == 40
 
 
-def test_an_effect_that_nobody_can_show_is_no_reason_to_lose_a_verdict():
+def test_an_effect_too_small_to_show_leaves_the_verdict_and_no_fixed_size():
     judge = Judge(GateRule(max_pairs=5, min_effect=1e-6), {"push": 5})
     for _ in range(5):
         judge.observe(PairOutcome("push", True, False, 1.0, 0.0))

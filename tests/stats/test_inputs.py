@@ -33,7 +33,7 @@ def test_progress_outside_its_range_is_refused_by_row_and_field(value):
         progress_of(value, 2, "a")
 
 
-def test_single_trials_are_matched_by_order_whoever_ran_first():
+def test_single_trials_are_matched_by_order_whichever_policy_ran_first():
     assert match_trials([*enumerate("abba", 1)]) == [(1, 2), (4, 3)]
 
 

@@ -25,8 +25,8 @@ _LOCK = ".lock"
 class StageFolder:
     """Exclusive use of one stage folder.
 
-    The lock is a flock on `.lock`, not inherited by children: it is free as soon as this process
-    is gone, however it went. `commit` writes the record under its final name in one step, so a
+    The lock is a flock on `.lock`, not inherited by children: it is released when this process
+    exits, for whatever reason. `commit` writes the record under its final name in one step, so a
     record that exists is complete.
     """
 

@@ -93,11 +93,8 @@ def interleaved(outcomes: Sequence[PairOutcome]) -> list[PairOutcome]:
         seen[outcome.task] += 1
     if len(counts) == 1:
         return list(outcomes)
-    return [outcome for _, outcome in sorted(zip(places, outcomes, strict=True), key=_place)]
-
-
-def _place(item: tuple[float, PairOutcome]) -> float:
-    return item[0]
+    in_order = sorted(range(len(outcomes)), key=places.__getitem__)
+    return [outcomes[index] for index in in_order]
 
 
 def _note(unused: int, tasks: int, *, unpaired: bool) -> str:
