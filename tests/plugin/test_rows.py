@@ -69,6 +69,7 @@ def test_vectors_are_float32_rows_and_nothing_else_is_sent():
         ({STATE: torch.zeros(3, 2)}, "different number of rows"),
         ({TOP: torch.zeros(2, 16, 16, 3)}, r"images.top: \(2, 16, 16, 3\) is observed"),
         ({TOP: torch.full((2, 3, 16, 16), 1.5)}, "images.top: pixels as floats are 0 to 1"),
+        ({TOP: torch.full((2, 3, 16, 16), torch.nan)}, "images.top: pixels as floats are 0 to 1"),
     ],
 )
 def test_what_does_not_fit_is_named(changes, message):

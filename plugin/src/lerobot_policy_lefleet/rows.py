@@ -76,7 +76,7 @@ def _images(key: str, values: torch.Tensor) -> NDArray[Any]:
             f"{key}: {tuple(values.shape)} is observed, an image is (rows, 3, height, width)"
         )
     if values.dtype != torch.uint8:
-        if values.min() < 0 or values.max() > 1:
+        if not (values.min() >= 0 and values.max() <= 1):
             raise WrongFeatures(f"{key}: pixels as floats are 0 to 1")
         values = (values.to(torch.float32) * 255).round().to(torch.uint8)
     return values.permute(0, 2, 3, 1).contiguous().numpy()

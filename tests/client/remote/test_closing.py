@@ -109,6 +109,18 @@ def test_a_call_that_is_broken_off_before_any_line_leaves_a_usable_policy(world)
     assert at > 300
 
 
+def test_a_signal_handler_cannot_ask_while_its_thread_asks(world):
+    world.server()
+    policy = world.robot()
+    text = "this thread is in a call of this RemotePolicy"
+    with (
+        pytest.raises(RemoteError, match=text),
+        Interruption(9, lambda: policy.infer(observation()), BELOW),
+    ):
+        policy.infer(observation())
+    assert policy.infer(observation()).server == "a"
+
+
 class InterruptedLock:
     """Is interrupted once, when it has been taken and the caller does not know yet."""
 

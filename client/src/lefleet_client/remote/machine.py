@@ -15,6 +15,7 @@ what they give back as events. Messages of the server are events as they are on 
 import hashlib
 from dataclasses import replace
 
+from lefleet_client import wire
 from lefleet_client.remote.discovery import SessionSpec, candidates, fault, nothing_found, refusal
 from lefleet_client.remote.errors import (
     NoServer,
@@ -43,14 +44,6 @@ from lefleet_client.remote.states import (
     ServersFound,
     Signal,
     Transition,
-)
-from lefleet_client.wire import (
-    REPLACED,
-    Draining,
-    ServerStatus,
-    SessionAck,
-    SessionClosed,
-    SessionRejected,
 )
 
 FIRST_BACKOFF_S = 0.1
@@ -107,12 +100,12 @@ def _in_searching(state: ConnectionState, event: ConnectionEvent, now_s: float) 
 
 def _in_opening(state: ConnectionState, event: ConnectionEvent, now_s: float) -> Transition:
     status = state.candidates[0]
-    if isinstance(event, SessionAck):
+    if isinstance(event, wire.SessionAck):
         trouble = fault(state.spec, status, state.session_epoch, event)
         if trouble is not None:
             return _open_next(state, trouble, now_s, close=event.session_id)
         return _opened(state, status, event)
-    if isinstance(event, SessionRejected):
+    if isinstance(event, wire.SessionRejected):
         return _open_next(state, refusal(state.spec, status, event), now_s)
     if isinstance(event, NoSession):
         trouble = NoServer(
@@ -122,7 +115,7 @@ def _in_opening(state: ConnectionState, event: ConnectionEvent, now_s: float) ->
     return state, ()
 
 
-def _opened(state: ConnectionState, status: ServerStatus, ack: SessionAck) -> Transition:
+def _opened(state: ConnectionState, status: wire.ServerStatus, ack: wire.SessionAck) -> Transition:
     opened = replace(
         state,
         phase=Phase.OPEN,
@@ -141,13 +134,13 @@ def _in_open(
 ) -> Transition:
     is_gone = state.gone_since_s is not None
     match event:
-        case SessionClosed(reason=reason) if reason.startswith(REPLACED):
+        case wire.SessionClosed(reason=reason) if reason.startswith(wire.REPLACED):
             return _replaced(state, session)
         case ForeignDigest(digest=digest):
             return _foreign(state, session, digest)
         case _ if reason := _loss(state, session, event, now_s):
             return _lose(state, reason)
-        case Draining() if not state.is_draining:
+        case wire.Draining() if not state.is_draining:
             return replace(state, is_draining=True), (_notice(state, "draining"),)
         case Signal.PRESENCE_LOST if not is_gone:
             return replace(state, gone_since_s=now_s), ()
@@ -167,7 +160,7 @@ def _loss(
 ) -> str:
     """Why the session is over after this event, to end a sentence; empty if it is not."""
     match event:
-        case SessionClosed(reason=reason):
+        case wire.SessionClosed(reason=reason):
             return f"closed the session: {reason}"
         case InstancesSeen(instance_ids=ids) if ids and session.ack.instance_id not in ids:
             return "was restarted"
@@ -251,16 +244,8 @@ def _rest(state: ConnectionState, trouble: RemoteError, now_s: float) -> Transit
     if isinstance(trouble, _IS_ANSWER) and not state.spec.is_bound:
         return replace(state, phase=Phase.FAILED, trouble=trouble), ()
     retry_at_s = now_s + backoff_s(state.spec.client_id, state.rounds)
-    return (
-        replace(
-            state,
-            phase=Phase.BACKOFF,
-            trouble=trouble,
-            rounds=state.rounds + 1,
-            retry_at_s=retry_at_s,
-        ),
-        (),
-    )
+    state = replace(state, phase=Phase.BACKOFF, trouble=trouble, retry_at_s=retry_at_s)
+    return replace(state, rounds=state.rounds + 1), ()
 
 
 def backoff_s(client_id: str, rounds: int) -> float:
@@ -273,10 +258,6 @@ def backoff_s(client_id: str, rounds: int) -> float:
     return longest_s * (1 - int.from_bytes(digest[:4], "big") / 2**33)
 
 
-def _notice(
-    state: ConnectionState,
-    kind: NoticeKind,
-    reason: str = "",
-) -> ConnectionNotice:
+def _notice(state: ConnectionState, kind: NoticeKind, reason: str = "") -> ConnectionNotice:
     server = state.session.status.server if state.session is not None else ""
     return ConnectionNotice(kind, server, state.session_epoch, reason)

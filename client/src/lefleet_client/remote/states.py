@@ -4,17 +4,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
+from lefleet_client import wire
 from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.errors import RemoteError
 from lefleet_client.remote.observation import Codec
-from lefleet_client.wire import (
-    Draining,
-    ServerStatus,
-    SessionAck,
-    SessionClosed,
-    SessionOpen,
-    SessionRejected,
-)
 
 GRACE_S = 0.05
 """A lost token counts after this: the news that the server drains may arrive just behind it."""
@@ -33,8 +26,8 @@ class Phase(Enum):
 class ClientSession:
     """A session that a server acknowledged; `codec` is None until images are first sent in it."""
 
-    status: ServerStatus
-    ack: SessionAck
+    status: wire.ServerStatus
+    ack: wire.SessionAck
     codec: Codec | None = None
 
 
@@ -50,7 +43,7 @@ class ConnectionState:
     phase: Phase = Phase.SEARCHING
     session: ClientSession | None = None
     """The newest one, open or lost."""
-    candidates: tuple[ServerStatus, ...] = ()
+    candidates: tuple[wire.ServerStatus, ...] = ()
     """Servers still to be asked for a session, the first of them now."""
     is_draining: bool = False
     gone_since_s: float | None = None
@@ -100,8 +93,8 @@ class Signal(Enum):
 class ServersFound:
     """What Discover gives back; `others` are servers of other services, if it asked for them."""
 
-    servers: tuple[ServerStatus, ...]
-    others: tuple[ServerStatus, ...] = ()
+    servers: tuple[wire.ServerStatus, ...]
+    others: tuple[wire.ServerStatus, ...] = ()
     is_complete: bool = True
 
 
@@ -136,11 +129,11 @@ class CodecChosen:
 ConnectionEvent = (
     Signal
     | ServersFound
-    | SessionAck
-    | SessionRejected
+    | wire.SessionAck
+    | wire.SessionRejected
     | NoSession
-    | Draining
-    | SessionClosed
+    | wire.Draining
+    | wire.SessionClosed
     | InstancesSeen
     | ForeignDigest
     | CodecChosen
@@ -159,8 +152,8 @@ class Discover:
 class OpenSession:
     """Ask a server for a session; the last candidate may take all the time that is left."""
 
-    status: ServerStatus
-    request: SessionOpen
+    status: wire.ServerStatus
+    request: wire.SessionOpen
     is_last: bool
 
 
