@@ -86,6 +86,7 @@ def test_a_path_that_does_not_exist_is_no_hub_id(blessed_workdir, here, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("~no-such-user/policy", "a: ~no-such-user/policy: there is no such user"),
         ("demo:7", "a: demo has trained no checkpoint in cycle 7"),
         ("demo:²", "a: ² is not a cycle of demo"),
         ("demo:last", "a: last is not a cycle of demo"),

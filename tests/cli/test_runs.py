@@ -56,6 +56,12 @@ def test_status_works_in_a_folder_that_may_not_be_written_and_creates_nothing(tm
     assert sorted(runs.iterdir()) == before
 
 
+def test_a_workdir_of_an_unknown_user_exits_2(lefleet):
+    code, _, err = lefleet("status", "--workdir", "~no-such-user/runs")
+    assert code == 2
+    assert err.startswith("lefleet: workdir: ~no-such-user/runs: there is no such user.")
+
+
 def test_status_shows_every_run_oldest_first(lefleet, two_runs):
     code, out, _ = lefleet("status", "--json")
     first, second = json.loads(out)["runs"]

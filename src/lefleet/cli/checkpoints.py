@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.loop.requests import stage_folder
@@ -48,8 +49,7 @@ def choose_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
 
 def resolve_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
     """The checkpoint that `name` stands for; `field` is what the command calls it."""
-    workdir = workdir.expanduser().resolve()
-    folder = Path(name).expanduser()
+    workdir, folder = absolute(workdir, "workdir"), absolute(name, field)
     if "/" not in name and not name.startswith(("~", ".")):
         if (found := _of_run(name, workdir, field)) is not None:
             return found
@@ -58,7 +58,7 @@ def resolve_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
                 raise BadInput(f"{field}: {name} does not exist.", _remedy(ledger, workdir))
     elif not folder.is_dir() and is_hub_id(name) and not name.startswith("."):
         return NamedCheckpoint(location=name, origin="hub", name=name)
-    return NamedCheckpoint(location=str(folder.resolve()), origin="folder", name=name)
+    return NamedCheckpoint(location=str(folder), origin="folder", name=name)
 
 
 def _of_run(name: str, workdir: Path, field: str) -> NamedCheckpoint | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from lefleet.cli.commands import DoctorCommand
 from lefleet.cli.output import print_json
+from lefleet.cli.parse import absolute
 from lefleet.compat import KNOWN_LEROBOT
 from lefleet.errors import BadInput
 
@@ -32,7 +33,7 @@ class MachineCheck(msgspec.Struct, frozen=True, kw_only=True):
 def run_doctor(command: DoctorCommand) -> int:
     """Print every check; exit code 1 when there is a problem."""
     if command.systemd is not None:
-        print(_unit(command.systemd.expanduser().resolve()))
+        print(_unit(absolute(command.systemd, "systemd")))
         return 0
     checks = list(_checks(offline=command.offline))
     if command.json:

@@ -1,8 +1,9 @@
-"""A command line to a typed command."""
+"""A command line to a typed command, and its paths to absolute ones."""
 
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -52,6 +53,16 @@ def parse(arguments: list[str]) -> ParsedCommand:
         raise BadInput("--: only train takes further flags.", "Remove everything from -- on.")
     request = msgspec.structs.replace(command.request, extra_args=tuple(extra))
     return ParsedCommand(replace(command, request=request))
+
+
+def absolute(path: Path | str, field: str) -> Path:
+    """A path that the user gave as `field`, with ~ replaced."""
+    try:
+        return Path(path).expanduser().resolve()
+    except RuntimeError as error:
+        raise BadInput(
+            f"{field}: {path}: there is no such user.", "Write the full path."
+        ) from error
 
 
 def _is_override(argument: str, command: type) -> bool:

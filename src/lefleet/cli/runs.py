@@ -23,6 +23,7 @@ from lefleet.cli.commands import (
 )
 from lefleet.cli.display import show_progress
 from lefleet.cli.output import print_json
+from lefleet.cli.parse import absolute
 from lefleet.cli.report import START_S, is_interrupted, report, resume_hint, show_runs, workdir_flag
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError, StageFailed
@@ -55,7 +56,7 @@ def control(workdir: Path, run: str) -> int:
         return Controller(workdir, run).run()
     except (LeFleetError, OSError, SQLAlchemyError) as error:
         traceback.print_exc()
-        print(f"{' '.join(str(error).split())}", file=sys.stderr)
+        print(" ".join(str(error).split()), file=sys.stderr)
         return 1
 
 
@@ -63,7 +64,7 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
     """Start or find the run of this config, and show it until it ends."""
     path = DEMO_CONFIG if isinstance(command, DemoCommand) else command.config
     config = load_config(path, overrides)
-    workdir = command.workdir.expanduser().resolve()
+    workdir = absolute(command.workdir, "workdir")
     check_workdir(workdir)
     if command.plan:
         lines = list(plan_lines(config, workdir / config.name))
@@ -82,7 +83,7 @@ def resume(command: ResumeCommand) -> int:
     if bool(command.run) == command.all:
         given = "both a name and --all" if command.all else "none"
         raise BadInput(f"run: {given} given.", "Name one, or use --all.")
-    workdir = command.workdir.expanduser().resolve()
+    workdir = absolute(command.workdir, "workdir")
     if command.all:
         return _resume_all(workdir, as_json=command.json)
     with closing(open_ledger(workdir, create=False)) as ledger:
@@ -109,7 +110,7 @@ def _resume_all(workdir: Path, *, as_json: bool) -> int:
 
 def stop(command: StopCommand) -> int:
     """Ask a run to stop and wait until it has."""
-    workdir = command.workdir.expanduser().resolve()
+    workdir = absolute(command.workdir, "workdir")
     with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
         row = find(ledger, command.run)
         if row.state != "running":
@@ -126,7 +127,7 @@ def stop(command: StopCommand) -> int:
 
 def status(command: StatusCommand) -> int:
     """Show one run or all, once or until none is active."""
-    workdir = command.workdir.expanduser().resolve()
+    workdir = absolute(command.workdir, "workdir")
     try:
         with interruptible(), closing(read_ledger(workdir)) as ledger:
             interrupted = _show_until_idle(command, ledger, workdir)

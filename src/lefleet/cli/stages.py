@@ -9,6 +9,7 @@ from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import CheckpointStageCommand, CompareCommand, StageCommand
 from lefleet.cli.display import show_progress, show_record
 from lefleet.cli.output import print_json
+from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
 from lefleet.records import (
     CompareRequest,
@@ -32,7 +33,7 @@ _SEEDS = 400_000_000
 
 def run_stage_command(command: StageCommand) -> int:
     """Run the stage as a child process, show its progress, print its record."""
-    request, folder = _request(command), command.out.expanduser().resolve()
+    request, folder = _request(command), absolute(command.out, "out")
     with show_progress(folder.name, as_lines=command.json) as progress:
         record = run_in_child(request, folder, progress)
     if command.json:
@@ -144,4 +145,5 @@ def _require_free(seed: int | None) -> None:
 def _folder(command: CompareCommand, question: bytes) -> Path:
     """The same question always gets the same folder."""
     name = hashlib.sha256(question).hexdigest()[:12]
-    return (command.out or command.workdir / "comparisons" / name).expanduser().resolve()
+    default = absolute(command.workdir, "workdir") / "comparisons" / name
+    return absolute(command.out or default, "out")

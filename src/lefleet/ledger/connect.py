@@ -93,8 +93,8 @@ class _ReadConnection(sqlite3.Connection):
 
 
 def _reading(path: Path) -> Engine:
-    """Each connection looks anew whether a process has the ledger open: then there is a write-ahead
-    log. Without one, a reader that takes SQLite's locks would have to create it."""
+    """Each connection checks again whether a process has the ledger open: then there is a
+    write-ahead log. Without one, a reader that takes SQLite's locks would have to create it."""
 
     def connect() -> sqlite3.Connection:
         with ExitStack() as held:
