@@ -23,9 +23,9 @@ from tests.server.serving import (
 NAMED = {"server_name": "twin", "zenoh__extra": "{transport/link/tx/lease: 100}"}
 
 
-def second(bench: Bench) -> PolicyService:
+def second(bench: Bench, **fields: str) -> PolicyService:
     """Another server under the name of the bench's own."""
-    manifest = manifest_of(bench.folder, service_name="test", **NAMED)
+    manifest = manifest_of(bench.folder, service_name="test", **NAMED, **fields)
     return PolicyService(bench.policy, manifest, bench.node())
 
 
@@ -60,6 +60,8 @@ def test_a_second_server_of_one_name_refuses_to_start_and_names_the_first(checkp
         ) as refused:
             second(bench).start()
         assert "--server_name" in str(refused.value)
+        with pytest.raises(BadInput, match=first):
+            second(bench, model_name="another-model").start()
         robot.infer(observation(policy, 0))
         assert bench.service.is_ready
 

@@ -278,6 +278,10 @@ class PingCommand(ConnectOptions):
 
     service: Annotated[str, Positional, arg(metavar="SERVICE")]
     """Name of the service, see lefleet fleet."""
+    model: str = ""
+    """Name of the model, where several are served under this service."""
+    revision: str = ""
+    """Revision of the model, or the beginning of its digest as lefleet fleet shows it."""
     count: int = 20
     """Number of requests."""
 

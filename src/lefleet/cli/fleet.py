@@ -188,6 +188,8 @@ def _open(transport: Transport, command: PingCommand) -> RemotePolicy:
         return _StandingRobot(
             command.connect,
             command.service,
+            model=command.model,
+            revision=command.revision,
             client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
             timeout_s=_SLOW_S,
             connect_timeout_s=command.timeout_s,

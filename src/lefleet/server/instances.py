@@ -1,6 +1,8 @@
 """Other servers under this server's name: refused at start, resolved while running.
 
 Two servers under one name would both answer every observation, perhaps with different checkpoints.
+So a name is taken within its service, whatever model and revision the other server has there: the
+keys that are asked leave these two open.
 Every start of a server has an instance id of its own, which begins with the time of the start. So
 a restarted server differs from a second one, and both of two agree which of them started later.
 """

@@ -59,6 +59,7 @@ class PolicyService:
         served = self._rules.capabilities
         service = wire.ServiceKeys(served.model, served.revision, self._rules.service)
         self._keys = service.server(self._server)
+        self._name_keys = wire.matching_servers(service=self._rules.service, server=self._server)
         self._requests = RequestQueue(ahead=manifest.prepare_threads + 1)
         self._workers = Workers(
             self._requests,
@@ -89,11 +90,13 @@ class PolicyService:
         self._endpoints = Endpoints(
             transport, self._keys, self._sessions, self._requests, self._reaper, status=self.status
         )
-        self._instances = InstanceWatch(transport, self._keys, self._instance_id, self._give_way)
+        self._instances = InstanceWatch(
+            transport, self._name_keys, self._instance_id, self._give_way
+        )
 
     def start(self) -> None:
         """Serve from here on; BadInput where another server has this name."""
-        require_free_name(self._transport, self._keys, self._lease_s)
+        require_free_name(self._transport, self._name_keys, self._lease_s)
         try:
             self._workers.start()
             self._reaper.start()

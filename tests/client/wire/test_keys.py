@@ -25,7 +25,6 @@ def test_the_tree():
 
 
 def test_wildcards_are_one_level_deep():
-    assert SERVICE.any_server.status == f"{BASE}/s/*/status"
     assert SERVICE.server("a").any_client.obs == f"{BASE}/s/a/c/*/obs"
 
 
@@ -33,6 +32,9 @@ def test_servers_are_looked_for_under_any_or_all_of_their_names():
     assert matching_servers().status == "@lefleet/*/*/*/s/*/status"
     found = matching_servers("lerobot/pi0", "main", "fold shirts")
     assert (found.status, found.alive) == (f"{BASE}/s/*/status", f"{BASE}/s/*/alive")
+    assert (
+        matching_servers(service="fold", server="gpu 1").alive == "@lefleet/*/*/fold/s/gpu-1/alive"
+    )
     assert matching_servers(model="m").alive == "@lefleet/m/*/*/s/*/alive"
     with pytest.raises(BadKey, match=r"^service: "):
         matching_servers(service="*")

@@ -115,20 +115,18 @@ class ServiceKeys:
     def server(self, name: str) -> ServerKeys:
         return ServerKeys(self.base, slug(name, "server"))
 
-    @property
-    def any_server(self) -> ServerKeys:
-        return ServerKeys(self.base, ANY)
 
-
-def matching_servers(model: str = "", revision: str = "", service: str = "") -> ServerKeys:
+def matching_servers(
+    model: str = "", revision: str = "", service: str = "", server: str = ""
+) -> ServerKeys:
     """The keys of every server under these names, for discovery; an empty name means any.
 
     >>> matching_servers(service="fold").status
     '@lefleet/*/*/fold/s/*/status'
     """
-    names = {"model": model, "revision": revision, "service": service}
-    segments = [slug(name, segment) if name else ANY for segment, name in names.items()]
-    return ServerKeys("/".join([ROOT, *segments]), ANY)
+    names = {"model": model, "revision": revision, "service": service, "server": server}
+    *segments, last = [slug(name, segment) if name else ANY for segment, name in names.items()]
+    return ServerKeys("/".join([ROOT, *segments]), last)
 
 
 @dataclass(frozen=True)
