@@ -1,4 +1,4 @@
-# The front door: every target makes its own environment first, if that is out of date.
+# Entry points: every target first creates or updates the environment that it needs.
 .DEFAULT_GOAL := help
 .PHONY: help demo test check chaos bench docs lock clean
 

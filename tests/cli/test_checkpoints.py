@@ -58,7 +58,8 @@ def test_a_run_wins_over_a_folder_of_the_same_name_and_the_note_says_so(
 ):
     found = resolve_checkpoint(name, blessed_workdir, "a")
     assert (found.run, found.origin) == ("demo", "run")
-    assert found.note == f"{name} is taken as a run in {blessed_workdir}; the folder is ./{name}"
+    using = f"{name} is both a run and a folder; using the run. For the folder, write ./{name}"
+    assert found.note == using
 
 
 def test_the_folder_of_the_run_itself_is_no_ambiguity(blessed_workdir, monkeypatch):
@@ -139,7 +140,7 @@ def test_a_folder_or_hub_id_is_served_under_its_own_name(blessed_workdir, here, 
 def test_a_folder_of_the_same_name_does_not_hide_a_run(blessed_workdir, here, capsys):
     manifest = manifest_for(ServeCommand(checkpoint="demo", workdir=blessed_workdir), [])
     assert manifest.model.repo_or_path == str(blessed_workdir / "demo/cycle_0/train")
-    assert "checkpoint: demo is taken as a run in" in capsys.readouterr().err
+    assert "lefleet: demo is both a run and a folder; using the run." in capsys.readouterr().err
 
 
 def test_a_checkpoint_is_served_instead_of_the_one_in_the_manifest(blessed_workdir, tmp_path):

@@ -90,14 +90,28 @@ def test_the_version_is_that_of_the_installed_package(lefleet):
     assert lefleet("--version") == (0, f"{version('lefleet')}\n", "")
 
 
-def test_an_interrupt_exits_130_and_says_how_to_resume(lefleet, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "is_resumed"),
+    [
+        ("collect expert --out x", True),
+        ("compare a b", True),
+        ("compare --from x.csv", False),
+        ("compare --from=x.csv", False),
+        ("run -c x.yaml --plan", False),
+        ("stop demo", False),
+        ("fleet", False),
+        ("", False),
+    ],
+)
+def test_an_interrupt_exits_130_and_says_how_to_resume_where_that_is_possible(
+    lefleet, monkeypatch, command, is_resumed
+):
     def interrupted(arguments: list[str]) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys.modules["lefleet.cli.main"], "_run", interrupted)
-    code, _, err = lefleet("doctor")
-    assert code == 130
-    assert "Run the same command again" in err
+    hint = " Run the same command again to resume." if is_resumed else ""
+    assert lefleet(*command.split()) == (130, "", f"\nlefleet: interrupted.{hint}\n")
 
 
 def test_the_program_runs_as_a_module_and_exits_with_mains_code(finished_demos, tmp_path):

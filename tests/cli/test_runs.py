@@ -2,10 +2,12 @@
 
 import json
 import signal
+import sys
 
 import msgspec
 import pytest
 
+from lefleet.cli import main
 from lefleet.cli.commands import DemoCommand, RunCommand
 from lefleet.cli.parse import parse
 from lefleet.cli.runs import _view
@@ -30,7 +32,7 @@ def two_runs(tmp_path):
     ledger.record_decision("a", decision(0, "baseline", "c0"))
     ledger.set_run_state("a", "finished", "done")
     ledger.create_run("b", msgspec.to_builtins(config(name="b")))
-    ledger.set_run_state("b", "stopped", "a person asked for it")
+    ledger.set_run_state("b", "stopped", "by lefleet stop")
     yield ledger
     ledger.close()
 
@@ -299,6 +301,30 @@ def test_a_blessed_checkpoint_can_be_served(lefleet, two_runs, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path / "else where")
     _, out, _ = lefleet("resume", "a", "--workdir", "../runs")
     assert f"\nServe it:   lefleet serve a --workdir {tmp_path}/runs\n" in out
+    assert f"\nTry it:     lefleet eval --checkpoint a --workdir {tmp_path}/runs --tasks " in out
+
+
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [
+        (".venv/bin/lefleet", ".venv/bin/lefleet"),
+        ("{bin}/lefleet", "lefleet"),
+        ("/somewhere/lefleet/__main__.py", "lefleet"),
+    ],
+)
+def test_commands_to_copy_name_the_program_as_it_was_called(
+    two_runs, tmp_path, monkeypatch, capsys, called, shown
+):
+    program = tmp_path / "bin" / "lefleet"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(sys, "argv", [called.format(bin=program.parent), "resume", "a"])
+    assert main() == 0
+    out = capsys.readouterr().out
+    assert f"\nTry it:     {shown} eval --checkpoint a --tasks " in out
+    assert f"\nServe it:   {shown} serve a\n" in out
 
 
 def test_without_a_blessed_checkpoint_there_is_nothing_to_serve(lefleet, two_runs):

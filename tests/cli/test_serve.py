@@ -324,3 +324,4 @@ def test_a_person_reads_the_names_in_the_keys(served):
     assert title == f"Service test on server {status.server}"
     assert model.split(maxsplit=1)[1] == f"folded (act, revision {policy.digest[:12]})"
     assert "  robots      up to 1" in rest
+    assert "  device      cpu, dtype of the checkpoint" in rest

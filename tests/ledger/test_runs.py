@@ -50,7 +50,7 @@ def test_the_same_state_again_changes_nothing(ledger):
 def test_a_request_to_stop_stays_until_the_run_is_resumed(ledger):
     ledger.request_stop("r")
     assert ledger.run("r").stop_requested
-    ledger.set_run_state("r", "stopped", "a person asked for it")
+    ledger.set_run_state("r", "stopped", "by lefleet stop")
     ledger.resume_run("r")
     row = ledger.run("r")
     assert (row.state, row.reason, row.stop_requested) == ("running", "", False)

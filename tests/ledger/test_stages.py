@@ -57,9 +57,9 @@ def test_another_stage_that_is_running_is_left_alone(ledger):
 
 
 def test_an_attempt_ends_with_its_error_and_an_event(ledger):
-    ledger.end_attempt(start(ledger), "cancelled", "a person asked for it")
+    ledger.end_attempt(start(ledger), "cancelled", "by lefleet stop")
     (attempt,) = ledger.attempts("r")
-    assert (attempt.state, attempt.error) == ("cancelled", "a person asked for it")
+    assert (attempt.state, attempt.error) == ("cancelled", "by lefleet stop")
     assert attempt.ended_at >= attempt.started_at
     assert ledger.events("r")[-1].kind == "stage_cancelled"
 

@@ -148,7 +148,7 @@ def test_a_run_that_is_to_stop_leaves_no_open_attempt_and_no_process(begin):
     assert run.control() == 0
     assert child.wait(30) < 0
     assert run.ended()[0] == "stopped"
-    assert run.attempts() == [("collect", "cancelled", "a person asked for it")]
+    assert run.attempts() == [("collect", "cancelled", "by lefleet stop")]
     assert json.loads((run.folder / "summary.json").read_text())["state"] == "stopped"
     assert_journal_equals_table(run.ledger, "r", run.folder)
 
@@ -208,7 +208,7 @@ def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
         run.ledger.request_stop("r")
         must_end()
         seen.append(run.kinds()[-1])
-        raise StageCancelled(Cancellation("stop", "a person asked for it"))
+        raise StageCancelled(Cancellation("stop", "by lefleet stop"))
 
     monkeypatch.setattr(module, "carry_out", carry_out)
     run.control()
@@ -285,7 +285,7 @@ def test_improving_that_keeps_failing_is_skipped(begin, monkeypatch, plot_free):
         if folder.name == "improve":
             raise StageFailed("No.")
         run.ledger.request_stop("r")
-        raise StageCancelled(Cancellation("stop", "a person asked for it"))
+        raise StageCancelled(Cancellation("stop", "by lefleet stop"))
 
     monkeypatch.setattr(module, "carry_out", carry_out)
     run.control()

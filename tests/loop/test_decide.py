@@ -141,8 +141,9 @@ def test_the_words_name_the_counts_and_the_level():
 
 def test_the_words_say_why_a_gate_gave_up():
     why = decide(evidence(SAME, ended="futile"), history(), PLAN).why
-    assert "given up after 10 of 20 pairs, because a difference of 15%" in why
-    assert "given up" not in decide(evidence(SAME, ended="exhausted"), history(), PLAN).why
+    assert "no difference shown; stopped after 10 of 20 pairs: the remaining pairs" in why
+    assert "are unlikely to show a difference of 15 points (" in why
+    assert "stopped after" not in decide(evidence(SAME, ended="exhausted"), history(), PLAN).why
 
 
 def test_the_words_name_the_task_that_regressed():

@@ -101,5 +101,5 @@ def test_a_stage_that_hangs_is_ended_and_started_again(tmp_path, plant):
     plant(HANG)
     finished = run("run", "-c", config, "--workdir", workdir)
     assert finished.returncode == 0, finished.stderr
-    assert "collect failed: no sign of life for 30 s" in finished.stderr
+    assert "collect failed: no activity for 30 s" in finished.stderr
     assert attempts(workdir)[:2] == [("collect", "failed"), ("collect", "committed")]

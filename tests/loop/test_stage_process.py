@@ -146,7 +146,7 @@ def test_a_process_of_another_stage_is_left_alone(stage, tmp_path):
 def test_a_cancelled_stage_is_dead_though_it_ignores_the_request(stage, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.3)
     stage.body = STUBBORN
-    cancellation = Cancellation("stop", "a person asked for it")
+    cancellation = Cancellation("stop", "by lefleet stop")
 
     def once_it_runs() -> Cancellation:
         stage.programs[0].stdout.readline()
@@ -285,7 +285,7 @@ def test_a_stage_within_its_limits_is_left_running(watched):
 def test_a_request_to_stop_ends_it(watched):
     start, ledger = watched
     ledger.request_stop("r")
-    assert start()(1.0) == ("stop", "a person asked for it")
+    assert start()(1.0) == ("stop", "by lefleet stop")
 
 
 def test_the_ledger_is_not_asked_all_the_time(watched):
@@ -313,7 +313,7 @@ def test_a_stage_without_a_sign_of_life_hangs(watched):
     start, _ = watched
     pass_time = start()
     assert pass_time(1.0, 4.0, 4.0) is None
-    assert pass_time(4.0) == ("hang", "no sign of life for 10 s")
+    assert pass_time(4.0) == ("hang", "no activity for 10 s")
 
 
 @pytest.mark.parametrize("name", ["progress.json", "log.txt", "attempts.jsonl", "episodes.jsonl"])

@@ -79,7 +79,7 @@ def test_a_type_that_is_unknown_is_exclusive(policy_of):
 def test_an_impure_policy_is_caught(checkpoint_of, inferences):
     served = load_policy(model(checkpoint_of("impure")), warmup_inferences=inferences)
     assert served.capabilities.serving_mode == "exclusive"
-    assert "another chunk after a foreign one" in served.mode_reason
+    assert "a different chunk after another robot's request" in served.mode_reason
     with pytest.raises(BadInput, match="cannot be shared: the same request"):
         load_policy(model(checkpoint_of("impure")), serving_mode="shared")
 

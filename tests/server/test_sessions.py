@@ -253,7 +253,7 @@ def test_a_policy_that_leaks_between_requests_is_caught(tmp_path):
     plugins = f"[{tiny.PLUGINS}]"
     policy = loaded(tmp_path, model__discover_packages=plugins)
     assert policy.capabilities.serving_mode == "exclusive"
-    assert "after a foreign one" in policy.mode_reason
+    assert "after another robot's request" in policy.mode_reason
     with pytest.raises(BadInput, match="cannot be shared"):
         loaded(tmp_path, model__discover_packages=plugins, serving_mode="shared")
 

@@ -43,7 +43,7 @@ def choose_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
     """As `resolve_checkpoint`, with its note on stderr."""
     found = resolve_checkpoint(name, workdir, field)
     if found.note:
-        print(f"{field}: {found.note}", file=sys.stderr)
+        print(f"lefleet: {found.note}", file=sys.stderr)
     return found
 
 
@@ -82,7 +82,7 @@ def _of_run(name: str, workdir: Path, field: str) -> NamedCheckpoint | None:
         else:
             return None
     is_other_folder = Path(name).is_dir() and Path(name).resolve() != workdir / name
-    note = f"{name} is taken as a run in {workdir}; the folder is ./{name}"
+    note = f"{name} is both a run and a folder; using the run. For the folder, write ./{name}"
     return NamedCheckpoint(
         location=location,
         origin="run",

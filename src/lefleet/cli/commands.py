@@ -141,7 +141,7 @@ class DemoCommand(WorkdirOptions):
 class ResumeCommand(WorkdirOptions):
     """Resume a run, or attach to a running one."""
 
-    run: Annotated[str, Positional] = ""
+    run: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """Name of the run."""
     all: bool = False
     """Resume every interrupted run, for instance after a reboot, and return. Stopped and failed
@@ -152,7 +152,7 @@ class ResumeCommand(WorkdirOptions):
 class StopCommand(WorkdirOptions):
     """Stop a run; it can be resumed."""
 
-    run: Annotated[str, Positional]
+    run: Annotated[str, Positional, arg(metavar="NAME")]
     """Name of the run."""
 
 
@@ -160,7 +160,7 @@ class StopCommand(WorkdirOptions):
 class StatusCommand(WorkdirOptions):
     """Show the results and the state of runs."""
 
-    run: Annotated[str, Positional] = ""
+    run: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """Name of a run. Default: all runs."""
     watch: bool = False
     """Refresh every two seconds until no run is active. Ctrl-C stops watching, not the runs."""
@@ -172,16 +172,16 @@ class CompareCommand(WorkdirOptions):
     and B are checkpoints: RUN (its blessed one), RUN:CYCLE, blessed (the newest blessed one), a
     folder, or a hub id."""
 
-    a: Annotated[str, Positional] = ""
+    a: Annotated[str, Positional, arg(metavar="[A]")] = ""
     """Candidate checkpoint."""
-    b: Annotated[str, Positional] = ""
+    b: Annotated[str, Positional, arg(metavar="[B]")] = ""
     """Baseline checkpoint."""
-    outcomes: Annotated[Path | None, arg(name="from")] = None
+    outcomes: Annotated[Path | None, arg(name="from", metavar="FILE")] = None
     """Judge the outcomes in a CSV file instead, for instance from a real robot. Columns trial,
     task, a, b (pairs) or trial, policy, success (single trials of a and b in the order of running).
     """
-    options: CompareOptions
-    out: Path | None = None
+    options: Annotated[CompareOptions, arg(name="comparison")]
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Folder for episodes, record and plot. Default: a folder under WORKDIR/comparisons derived
     from the question, so that the same command resumes or prints the answer again."""
 

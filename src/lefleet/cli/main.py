@@ -11,6 +11,8 @@ from pathlib import Path
 
 from lefleet.errors import LeFleetError
 
+_STAGES = ("collect", "train", "eval", "improve", "compare")
+
 
 def main() -> int:
     arguments = sys.argv[1:]
@@ -34,12 +36,19 @@ def main() -> int:
         print(f"lefleet: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("\nlefleet: interrupted. Run the same command again to resume.", file=sys.stderr)
+        hint = " Run the same command again to resume." if _resumes(arguments) else ""
+        print(f"\nlefleet: interrupted.{hint}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output has exited, so an error message would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+
+
+def _resumes(arguments: list[str]) -> bool:
+    """Whether the same command continues from what an interrupted one left on disk."""
+    is_from_file = any(one.partition("=")[0] == "--from" for one in arguments)
+    return bool(arguments) and arguments[0] in _STAGES and not is_from_file
 
 
 def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command

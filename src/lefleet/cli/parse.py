@@ -21,6 +21,9 @@ from lefleet.cli.commands import (
 )
 from lefleet.errors import BadInput
 
+_DESCRIPTION = (
+    "Collect, train, evaluate and improve LeRobot policies in a loop, and serve them to robots."
+)
 _WITH_FILE: dict[str, type] = {
     "run": RunCommand,
     "demo": RunCommand,
@@ -92,7 +95,7 @@ def _command(arguments: list[str]) -> OutputOptions:
     parsed = tyro.cli(
         AnyCommand,
         prog="lefleet",
-        description="LeRobot robots that improve themselves.",
+        description=_DESCRIPTION,
         args=arguments,
         config=(OmitArgPrefixes, FlagCreatePairsOff),
     )

@@ -1,6 +1,7 @@
 """The state and the results of runs, for people and as JSON."""
 
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -85,7 +86,7 @@ def _tasks(status: dict[str, Any]) -> Table:
 
 def _cycles(status: dict[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("cycle", "episodes", "success", "95 % interval", "decision", "checkpoint"):
+    for column in ("cycle", "demos", "success", "95 % interval", "decision", "checkpoint"):
         table.add_column(column)
     for cycle in status["cycles"]:
         rate, interval = cycle["success_rate"], cycle["interval"]
@@ -118,11 +119,20 @@ def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> Non
     if status["blessed_path"]:
         print(f"Blessed:    {status['blessed_path']}")
         tasks = " ".join(status["tasks"])
+        program, flag = _program(), workdir_flag(folder.parent)
         print(
-            f"Try it:     lefleet eval --checkpoint {status['blessed_path']} "
+            f"Try it:     {program} eval --checkpoint {status['id']}{flag} "
             f"--tasks {tasks} --seed 400000000 --out DIR"
         )
-        print(f"Serve it:   lefleet serve {status['id']}{workdir_flag(folder.parent)}")
+        print(f"Serve it:   {program} serve {status['id']}{flag}")
+
+
+def _program() -> str:
+    """This program as the user called it, for commands to copy."""
+    called = sys.argv[0]
+    if Path(called).name != "lefleet" or called == shutil.which("lefleet"):
+        return "lefleet"
+    return shlex.quote(called)
 
 
 def resume_hint(run: str, workdir: Path) -> str:

@@ -178,11 +178,13 @@ def served_text(
 ) -> str:
     """What a server serves, for a person."""
     zenoh, served = manifest.zenoh, status.capabilities
+    dtype = manifest.model.dtype
+    precision = "dtype of the checkpoint" if dtype == "auto" else dtype
     rtc = f", real-time chunking over {served.rtc_horizon}" if served.supports_rtc else ""
     rows = {
         "model": f"{served.model} ({policy.contract.policy_type}, revision {served.revision})",
         "checkpoint": f"{manifest.model.repo_or_path}, digest {policy.digest[:12]}",
-        "device": f"{manifest.model.device}, {manifest.model.dtype}",
+        "device": f"{manifest.model.device}, {precision}",
         "mode": f"{served.serving_mode}: {policy.mode_reason}",
         "contract": f"{_contract_text(policy.contract)}; from {policy.contract_source}",
         "chunks": f"{served.chunk_size} steps, {served.n_action_steps} of them executed{rtc}",

@@ -79,7 +79,9 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
     gate = evidence.gate
     if gate is None:
         if evidence.rate > plan.baseline_floor:
-            why = f"first checkpoint above {plan.baseline_floor:.0%}: the one to beat"
+            why = (
+                f"first checkpoint above {plan.baseline_floor:.0%}: later ones are compared with it"
+            )
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
     p_value = gate.p_worse if gate.verdict == "worse" else gate.p_value
@@ -112,8 +114,8 @@ def _how_far(gate: GateResult) -> str:
     if gate.ended != "futile":
         return ""
     return (
-        f": given up after {gate.pairs} of {gate.max_pairs} pairs, because a difference of "
-        f"{gate.min_effect:.0%} could hardly be shown any more"
+        f"; stopped after {gate.pairs} of {gate.max_pairs} pairs: the remaining pairs are unlikely "
+        f"to show a difference of {100 * gate.min_effect:g} points"
     )
 
 

@@ -117,7 +117,7 @@ def end_processes(folders: set[Path], how: signal.Signals) -> None:
 
 
 class StageMonitor:
-    """Says whether a running stage must end: a person asked, a budget is used up, or it hangs.
+    """Says whether a running stage must end: by lefleet stop, by a budget, or because it hangs.
 
     A stage is alive while its files change. Time is counted on this process's monotonic clock and
     only while it looks: a suspended controller or a sleeping laptop is not a hanging stage.
@@ -147,7 +147,7 @@ class StageMonitor:
         passed, self._asked = now - self._asked, now
         row = self._ledger.run(self._run)
         if row is not None and row.stop_requested:
-            return Cancellation("stop", "a person asked for it")
+            return Cancellation("stop", "by lefleet stop")
         used = usage(self._state, self._wall_s(), running_s=now - self._started)
         if limit := reached(self._state.config.budgets, used):
             return Cancellation("budget", limit)
@@ -162,7 +162,7 @@ class StageMonitor:
         limit = self._state.config.hang_after_s
         if self._quiet_s <= limit:
             return None
-        return Cancellation("hang", f"no sign of life for {limit:g} s")
+        return Cancellation("hang", f"no activity for {limit:g} s")
 
 
 def last_sign_of_life(folder: Path) -> float:

@@ -138,7 +138,7 @@ def steps_of_cycle(
 def next_step(state: RunState) -> Step:
     """The next step of a run, derived from what is committed: a pure function."""
     if state.stop_requested:
-        return EndRun("stopped", "a person asked for it")
+        return EndRun("stopped", "by lefleet stop")
     cycle, cycles = state.current, state.config.budgets.cycles
     for step in steps_of_cycle(
         state.config,

@@ -108,7 +108,7 @@ def _revision(model: ModelSettings, digest: str) -> str:
 
 
 def discover(packages: tuple[str, ...]) -> None:
-    """Import packages that bring policies: installed ones by their names, and those given."""
+    """Import packages that register policies: installed ones by their names, and those given."""
     from lerobot.configs.parser import PluginLoadError, load_plugin
     from lerobot.utils.import_utils import register_third_party_plugins
 

@@ -25,7 +25,7 @@ class ModelSettings(Strict, frozen=True, kw_only=True):
     peft: str = ""
     """An adapter to put on the checkpoint; one that lies in the checkpoint's folder is found."""
     discover_packages: tuple[str, ...] = ()
-    """Packages that are imported first, because they bring policies of their own."""
+    """Packages that register policies; they are imported first."""
 
 
 class RtcSettings(Strict, frozen=True, kw_only=True):

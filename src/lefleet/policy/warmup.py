@@ -101,7 +101,8 @@ def impurity(served: ServedPolicy) -> str:
         among_others = mine.finish(served.predict(prepared))
         if len({_bytes(chunk) for chunk in (*alone, among_others)}) > 1:
             kind = "with" if prefix else "without"
-            return f"the same request, {kind} a prefix, got another chunk after a foreign one"
+            what = f"the same request, {kind} a prefix,"
+            return f"{what} gave a different chunk after another robot's request"
     return ""
 
 

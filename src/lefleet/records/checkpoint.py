@@ -12,12 +12,13 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     tasks: tuple[str, ...] = ()
     """Tasks that will be evaluated: each must be in the data. Empty: not checked."""
     policy_type: str = "act"
-    """LeRobot policy family of a fresh policy; with init, the checkpoint's own counts."""
+    """LeRobot policy family of a fresh policy; with init, the checkpoint's family is used."""
     init: str = ""
-    """Checkpoint to continue from (stage folder, pretrained_model folder, hub id)."""
+    """Checkpoint to continue from: train stage folder, pretrained_model folder, or hub id. On the
+    command line also RUN (its blessed one), RUN:CYCLE, or blessed (the newest blessed one)."""
     policy: dict[str, str] = {}
-    """Policy settings by name, passed on as --policy.NAME=VALUE, over those that suit a small state
-    policy. On the command line: --policy NAME VALUE NAME VALUE."""
+    """Policy settings by name, passed on as --policy.NAME=VALUE; they override the defaults of the
+    small state policy. On the command line: --policy NAME VALUE NAME VALUE."""
     steps: Positive = 1000
     """Training steps."""
     batch_size: Positive = 64

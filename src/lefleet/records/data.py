@@ -14,12 +14,12 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     episodes_per_task: Positive = 25
     """Successful demonstrations to keep for each task."""
     noise: Share = 0.0
-    """Execution noise: the robot does the expert's action plus normal noise of this size, the
-    label stays the expert's own."""
+    """Gaussian noise (standard deviation) added to the executed action; the recorded action stays
+    the expert's."""
     seed: NotNegative = int(SeedBlock.COLLECT)
     """First seed; attempts count up from it."""
     add_to: tuple[str, ...] = ()
-    """Datasets to put in front: stage folders or LeRobotDataset folders. The record is then of
+    """Datasets to prepend: stage folders or LeRobotDataset folders. The record is then of
     all of them together; the new episodes alone are in `dataset`."""
     workers: NotNegative = 0
     """Processes. 0: one per core."""
@@ -47,7 +47,8 @@ class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corr
     """DAgger: the policy acts, the expert corrects."""
 
     checkpoint: str
-    """Train stage folder, pretrained_model folder, or hub id of the policy that acts."""
+    """Checkpoint that acts: train stage folder, pretrained_model folder, or hub id. On the command
+    line also RUN (its blessed one), RUN:CYCLE, or blessed (the newest blessed one)."""
     tasks: Tasks = ("easy3",)
     """Tasks or task sets (easy3, mt10, all)."""
     episodes_per_task: Positive = 10
@@ -115,7 +116,8 @@ class ImproveRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="i
     """Roll a policy out, keep what teaches, and merge it into the demonstrations."""
 
     checkpoint: str
-    """Checkpoint that acts: train stage folder, pretrained_model folder, or hub id."""
+    """Checkpoint that acts: train stage folder, pretrained_model folder, or hub id. On the command
+    line also RUN (its blessed one), RUN:CYCLE, or blessed (the newest blessed one)."""
     demos: str
     """Data to add to: collect or improve stage folder, or a LeRobotDataset folder."""
     method: Literal["harvest", "correct"] = "correct"

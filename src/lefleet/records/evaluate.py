@@ -18,10 +18,11 @@ from lefleet.records.fields import (
 
 
 class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="evaluate"):
-    """A fixed block of episodes."""
+    """Evaluation settings."""
 
     checkpoint: str
-    """Checkpoint to judge: train stage folder, pretrained_model folder, or hub id."""
+    """Checkpoint to evaluate: train stage folder, pretrained_model folder, or hub id. On the
+    command line also RUN (its blessed one), RUN:CYCLE, or blessed (the newest blessed one)."""
     tasks: Tasks = ("easy3",)
     """Tasks or task sets (easy3, mt10, all)."""
     episodes_per_task: Positive = 20
@@ -103,28 +104,27 @@ Ended = Literal["better", "worse", "futile", "exhausted", "vetoed", "open"]
 
 
 class CompareOptions(Strict, frozen=True, kw_only=True):
-    """What a person may choose about a comparison; `lefleet compare` has these as its flags."""
+    """Comparison settings."""
 
     tasks: tuple[str, ...] = ()
-    """Tasks or task sets (easy3, mt10, all). None: easy3."""
+    """Tasks or task sets (easy3, mt10, all). Default: easy3."""
     max_pairs: Positive | None = None
-    """Pairs after which the comparison ends in any case, over all tasks. Default: 200. From a file:
-    the pairs that you plan to run in all, where you look before the end. Default: those in the
-    file."""
+    """Maximum number of pairs, over all tasks. Default: 200. With --from: the number of pairs that
+    you plan to run in total, if the file is not complete yet. Default: those in the file."""
     alpha: Level = 0.05
-    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    """Largest probability of a wrong "better", and of a wrong "worse"."""
     min_effect: Effect = 0.15
-    """Smallest difference that matters; a comparison that can no longer show it stops. One from a
-    file never does."""
+    """Smallest difference that matters. The comparison stops early if it can no longer show this
+    difference; with --from it never does."""
     metric: Metric = "success"
-    """success: which checkpoint succeeds more often. progress: which one comes further, where
-    success counts too and must not contradict."""
+    """success: which checkpoint succeeds more often. progress: which one makes more
+    progress; success must not point the other way."""
     scope: Scope = "pooled"
-    """pooled: all tasks together. per_task: no task may have become worse; "better" then takes all
-    pairs."""
+    """pooled: all tasks together. per_task: "better" also requires that no task has become worse,
+    and always takes max_pairs."""
     seed: NotNegative | None = None
-    """First of the fresh seeds, from 500000000 on, that neither data nor another comparison has
-    used. Default: one derived from the request."""
+    """First seed, 500000000 or above: lower ones are reserved for the data and the evaluations of
+    runs. Default: derived from the checkpoints and the options."""
     workers: NotNegative = 0
     """Processes. 0: one per core."""
     device: str = "cpu"

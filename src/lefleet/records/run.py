@@ -132,7 +132,7 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     max_attempts: Positive = 3
     """Attempts at one stage before the run stops and asks for help."""
     hang_after_s: Annotated[float, Meta(gt=0.0)] = 900.0
-    """A stage that shows no sign of life for so long is started again."""
+    """A stage without activity for this long is started again."""
 
 
 DecisionName = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]

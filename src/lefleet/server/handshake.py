@@ -85,7 +85,7 @@ def _objections(
         yield "action_names", difference
     yield from _vector_objections(asked, rules)
     if missing := sorted(set(contract.cameras) - set(asked.cameras)):
-        yield "cameras", f"the policy also looks through {', '.join(missing)}"
+        yield "cameras", f"the policy also needs camera {', '.join(missing)}"
     for key in contract.cameras.keys() & asked.cameras.keys():
         if too_large := oversize(contract, key, asked.cameras[key]):
             yield "cameras", too_large

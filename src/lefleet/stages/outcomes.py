@@ -50,7 +50,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     if planned is not None and planned < len(outcomes):
         raise BadInput(
             f"max_pairs: {path} has {len(outcomes)} pairs, more than {planned}.",
-            "Name at least as many as there are, or leave it out.",
+            f"Give --max-pairs {len(outcomes)} or more, or leave it out.",
         )
     rule = GateRule(
         alpha=options.alpha,

@@ -32,7 +32,8 @@ def success_of(value: float, row: int, field: str) -> int:
     if value not in (0, 1):
         raise BadInput(
             f"row {row}, {field}: success must be 0 or 1, got {value}.",
-            "Write 1 for a success and 0 for a failure; what lies between is for metric progress.",
+            "Write 1 for a success and 0 for a failure; for values in between use "
+            "--metric progress.",
         )
     return int(value)
 

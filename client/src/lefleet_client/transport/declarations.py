@@ -18,7 +18,7 @@ def expression(text: str) -> zenoh.KeyExpr:
     try:
         return zenoh.KeyExpr(text)
     except zenoh.ZError:
-        raise BadExpression(f"{text[:200]!r} is no key expression") from None
+        raise BadExpression(f"{text[:200]!r} is not a key expression") from None
 
 
 def concrete(text: str) -> zenoh.KeyExpr:

@@ -119,7 +119,9 @@ def _require_endpoints(settings: ZenohSettings) -> None:
         for endpoint in getattr(settings, name):
             protocol, slash, place = endpoint.partition("/")
             if not slash or (protocol in _WITH_PORT and ":" not in place):
-                raise BadSettings(f"{name}: {endpoint!r} is no endpoint, such as tcp/10.0.0.5:7447")
+                raise BadSettings(
+                    f"{name}: {endpoint!r} is not an endpoint. Write it like tcp/10.0.0.5:7447"
+                )
             is_encrypted = endpoint.startswith(_ENCRYPTED)
             if settings.tls is not None and not is_encrypted:
                 raise BadSettings(f"{name}: {endpoint!r} is not encrypted, but tls is set")

@@ -264,8 +264,8 @@ def _why_not(settings: ZenohSettings, said: str) -> str:
         return f"cannot listen on {', '.join(settings.listen)}: {cause}"
     places = ", ".join((*settings.connect, *settings.listen))
     return (
-        f"no Zenoh session with {places} within {settings.open_timeout_s:g} s: is a router or "
-        "server there, and are address, password and certificates right?"
+        f"nothing answers at {places} within {settings.open_timeout_s:g} s. Is a server running "
+        "there (lefleet serve), and are address, password and certificates right?"
     )
 
 

@@ -108,7 +108,7 @@ def decode_jpeg(data: memoryview, shape: tuple[int, int, int]) -> NDArray[np.uin
 def _shape(data: memoryview) -> tuple[int, int, int]:
     """Height, width and channels, from the frame header."""
     if data[:2] != _START:
-        raise BadImage("the data is no JPEG")
+        raise BadImage("the data is not a JPEG")
     at = 2
     try:
         for _ in range(_MAX_SEGMENTS):

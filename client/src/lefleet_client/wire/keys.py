@@ -152,7 +152,7 @@ def parse_key(key: str) -> ParsedKey:
         named = [model, revision, service, server] + ([] if own else [client])
         if word_is_known and (own or parts[6] == "c") and all(map(_is_slug, named)):
             return ParsedKey(model, revision, service, server, client, parts[-1])
-    raise BadKey(f"{key[:200]!r} is no key of {ROOT}")
+    raise BadKey(f"{key[:200]!r} is not a key of {ROOT}")
 
 
 def _is_slug(segment: str) -> bool:
