@@ -86,6 +86,16 @@ def test_help_exits_0_and_lists_the_commands(lefleet):
     assert all(name in out for name in ("collect", "train", "eval", "improve", "doctor"))
 
 
+@pytest.mark.parametrize("command", ["eval", "train", "improve", "collect corrections", "compare"])
+def test_help_names_every_form_of_a_checkpoint(lefleet, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "300")
+    code, out, _ = lefleet(*command.split(), "--help")
+    assert code == 0
+    assert "RUN (its blessed one), RUN:CYCLE, " in out
+    assert "blessed (the newest blessed one)" in out
+    assert "hub id" in out
+
+
 def test_the_version_is_that_of_the_installed_package(lefleet):
     assert lefleet("--version") == (0, f"{version('lefleet')}\n", "")
 

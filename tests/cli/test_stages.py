@@ -47,7 +47,10 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("--from", "results.csv", "--tasks", "push"), "tasks: it has no effect with --from"),
         (("--from", "results.csv", "--seed", "600000000"), "seed: it has no effect with --from"),
         (("--from", "results.csv", "--seed", "0"), "seed: it has no effect with --from"),
-        (("--from", "results.csv", "--max-pairs", "39"), "max_pairs: results.csv has 40 pairs"),
+        (
+            ("--from", "results.csv", "--max-pairs", "39"),
+            "results.csv has 40 pairs, more than 39. Give --max-pairs 40 or more",
+        ),
         (("--from", "nothing.csv"), "from: nothing.csv cannot be read"),
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),
         (("--from", "results.csv", "--alpha", "1"), "alpha:"),

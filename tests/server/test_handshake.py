@@ -50,7 +50,11 @@ def test_a_robot_that_fits_is_accepted_without_a_warning():
             "vectors",
             "takes no observation.force",
         ),
-        ({"cameras": {"observation.images.side": (480, 640, 3)}}, "cameras", "images.top"),
+        (
+            {"cameras": {"observation.images.side": (480, 640, 3)}},
+            "cameras",
+            "also needs camera observation.images.top",
+        ),
         ({"oldest_schema": 7, "newest_schema": 9}, "schema", "versions 7 to 9"),
         ({"pin_digest": "d2"}, "digest", "pins checkpoint d2, this server has d1"),
         ({"model": "lerobot-act"}, "name", "model: the robot asks for 'lerobot-act'"),

@@ -24,7 +24,7 @@ def test_a_success_is_0_or_1(value):
 def test_another_success_is_refused_by_row_and_field(value):
     with pytest.raises(BadInput, match=r"row 3, b: success must be 0 or 1") as refusal:
         success_of(value, 3, "b")
-    assert "Write 1 for a success" in refusal.value.remedy
+    assert "for values in between use --metric progress" in refusal.value.remedy
 
 
 @pytest.mark.parametrize("value", [-0.01, 1.01, float("nan"), float("inf")])
