@@ -1,6 +1,7 @@
 """The stock lerobot-eval: a remote policy's episodes are those of the checkpoint in process."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, STATE_NAMES
+from lefleet.sim.render import OFF
 from tests.plugin.conftest import served
 from tests.policy import tiny
 
@@ -62,7 +64,9 @@ def lerobot_eval(output: Path, flags: dict[str, str]) -> dict[str, dict[str, lis
     """What the program says of every episode, by task."""
     flags = {**ENVIRONMENT, **flags, "output_dir": str(output)}
     argv = [Path(sys.executable).parent / "lerobot-eval", *(f"--{k}={v}" for k, v in flags.items())]
-    child = subprocess.run(argv, check=False, capture_output=True, text=True)
+    # lerobot-eval films every episode; black frames cost nothing.
+    environment = os.environ | {"MUJOCO_GL": OFF}
+    child = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
     assert child.returncode == 0, child.stderr[-3000:]
     info = json.loads((output / "eval_info.json").read_bytes())
     kept = ("sum_rewards", "max_rewards", "successes")
