@@ -27,7 +27,7 @@ PUBLIC = {
     wire: """
         ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body CHUNK Capabilities
         ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image
-        MAX_MESSAGE_BYTES MessageType NoCommonVersion OBSERVATION OLDEST_VERSION Observation
+        MAX_MESSAGE_BYTES MessageType NEWER NoCommonVersion OBSERVATION OLDEST_VERSION Observation
         ParsedKey Probed REPLACED RESET RESET_REPLY RequestFailed Reset ResetAck ResetReply
         SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
         ServerStatus ServiceKeys SessionAck SessionClose SessionCloseAck SessionClosed

@@ -52,6 +52,7 @@ from lefleet_client.wire.observation import OBSERVATION, Frame, Observation
 from lefleet_client.wire.replies import (
     CHUNK,
     EVENT,
+    NEWER,
     REPLACED,
     ActionChunk,
     Draining,
@@ -90,6 +91,7 @@ __all__ = [
     "CHUNK",
     "EVENT",
     "MAX_MESSAGE_BYTES",
+    "NEWER",
     "OBSERVATION",
     "OLDEST_VERSION",
     "REPLACED",

@@ -21,6 +21,10 @@ from lefleet_client.wire.tensor import Tensor, require_floats
 REPLACED = "replaced"
 """Start of the reason when another session of the same client replaced this one."""
 
+NEWER = "newer"
+"""Start of the reason when the server has seen a newer episode or number in this session. A robot
+that sent none opens a new session."""
+
 
 class ActionChunk(Message, frozen=True, kw_only=True):
     """Actions as the policy made them and as the robot executes them, one row per step.
