@@ -179,9 +179,8 @@ def test_many_unknown_clients_do_not_fill_the_server(scene, caplog):
 def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, caplog):
     keys = scene.keys("unknown")
     asked = scene._nodes[1]
-    session_key = keys.base + "/session"
     for _ in range(5):
-        (reply,) = asked.ask(session_key, payload, 5.0).replies
+        (reply,) = asked.ask(keys.session, payload, 5.0).replies
         assert isinstance(wire.SESSION_REPLY.decode(reply.payload), wire.SessionRejected)
         (reply,) = asked.ask(keys.reset, payload, 5.0).replies
         assert isinstance(wire.RESET_REPLY.decode(reply.payload), wire.SessionClosed)

@@ -126,8 +126,9 @@ def _ids(bench: Bench) -> list[str]:
 
 def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkpoint, policy):
     with Bench(checkpoint, policy, {"grace_s": 0.1, "max_sessions": 1}) as bench:
-        body = wire.SESSION_REQUEST.encode(opening(bench, policy))
-        key = keys_of(bench.service.status()).session
+        asked = opening(bench, policy)
+        body = wire.SESSION_REQUEST.encode(asked)
+        key = keys_of(bench.service.status()).client(asked.client_id).session
         reply = bench.node().ask(key, body, 5.0).replies[0].payload
         assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
         eventually(lambda: bench.service.status().sessions == 0)
@@ -141,7 +142,7 @@ def test_a_session_cannot_be_closed_with_what_a_status_shows(checkpoint, policy)
         shown = status.clients[0].session_id
         assert robot.ack.session_id.startswith(shown)
         close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id=shown))
-        bench.node().ask(keys_of(status).session, close, 5.0)
+        bench.node().ask(keys_of(status).client("arm").session, close, 5.0)
         robot.infer(observation(policy, 0))
         assert _ids(bench) == [robot.ack.session_id]
 
@@ -283,8 +284,24 @@ def test_a_session_ends_with_its_own_id_only(checkpoint, policy, router):
     ):
         status = service.status()
         close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id="old"))
-        answers = other.ask(keys_of(status).session, close, 5.0)
+        answers = other.ask(keys_of(status).client("arm").session, close, 5.0)
         reply = wire.SESSION_REPLY.decode(answers.replies[0].payload)
         assert isinstance(reply, wire.SessionClosed)
         robot.infer(observation(policy, 0))
         assert service.status().sessions == 1
+
+
+@pytest.mark.parametrize("kind", ["open", "close"])
+def test_a_session_question_under_the_key_of_another_client_is_refused(checkpoint, policy, kind):
+    with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
+        asked = {
+            "open": opening(bench, policy, client_id="arm"),
+            "close": wire.SessionClose(client_id="arm", session_id=robot.ack.session_id),
+        }[kind]
+        key = keys_of(bench.service.status()).client("thief").session
+        reply = bench.node().ask(key, wire.SESSION_REQUEST.encode(asked), 5.0).replies[0].payload
+        rejected = wire.SESSION_REPLY.decode(reply)
+        assert isinstance(rejected, wire.SessionRejected)
+        assert (rejected.check, "'thief'" in rejected.reason) == ("name", True)
+        robot.infer(observation(policy, 0))
+        assert _ids(bench) == [robot.ack.session_id]

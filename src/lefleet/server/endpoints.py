@@ -59,7 +59,7 @@ class Endpoints:
         received(transport.subscribe(every.obs, self._receive).close)
         answered(transport.watch(every.alive, self._presence).close)
         answered(transport.serve(every.reset, self._reset).close)
-        answered(transport.serve(self._keys.session, self._session).close)
+        answered(transport.serve(every.session, self._session).close)
         answered(transport.serve(self._keys.status, self._answer_status).close)
         received(transport.announce(self._keys.alive).close)
 
@@ -117,16 +117,20 @@ class Endpoints:
     def _session(self, question: Question) -> bytes:
         """The reply to opening or closing a session; a request that cannot be read is refused."""
         try:
-            reply = self._handshake(wire.SESSION_REQUEST.decode(question.payload))
+            segment = wire.parse_key(question.key).client
+            reply = self._handshake(segment, wire.SESSION_REQUEST.decode(question.payload))
         except wire.WireError as error:
             self._drop("question", question.key)
             reply = wire.SessionRejected(check="schema", reason=f"it cannot be read: {error}")
         return wire.SESSION_REPLY.encode(reply)
 
-    def _handshake(self, request: wire.SessionRequest) -> wire.SessionReply:
+    def _handshake(self, segment: str, request: wire.SessionRequest) -> wire.SessionReply:
+        """Access lists bind a robot to the name in its key, so the body must have the same."""
+        if wire.slug(request.client_id, "client_id") != segment:
+            reason = f"client_id: {request.client_id[:200]!r} asks under the key of {segment!r}"
+            return wire.SessionRejected(check="name", reason=reason)
         if isinstance(request, wire.SessionOpen):
             return self._sessions.open(request)
-        segment = wire.slug(request.client_id, "client_id")
         if self._sessions.close(segment, request.session_id, "the robot closed it"):
             return wire.SessionCloseAck(session_id=request.session_id)
         return wire.SessionClosed(reason="there is no such session")

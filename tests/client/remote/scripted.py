@@ -155,7 +155,7 @@ class ScriptedServer:
         self._declared = [
             transport.subscribe(every.obs, self._hear),
             transport.serve(every.reset, self._reset),
-            transport.serve(self._keys.session, self._session),
+            transport.serve(every.session, self._session),
             transport.serve(self._keys.status, lambda _: wire.STATUS.encode(self._status())),
         ]
         self.token = transport.announce(self._keys.alive)

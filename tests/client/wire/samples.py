@@ -79,6 +79,8 @@ def session_open() -> wire.SessionOpen:
         pin_digest="d1",
         image_codec="jpeg",
         tags={"site": "lab"},
+        episode_id=3,
+        seq_id=2**63,
     )
 
 
@@ -92,6 +94,7 @@ def session_ack() -> wire.SessionAck:
         image_codec="jpeg",
         load=0.25,
         warnings=("fps differs",),
+        insecure=True,
     )
 
 
@@ -121,6 +124,7 @@ def status() -> wire.ServerStatus:
                 inference_ms=20.25,
             ),
         ),
+        insecure=True,
     )
 
 

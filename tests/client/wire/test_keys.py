@@ -16,11 +16,11 @@ BASE = "@lefleet/lerobot-pi0/main/fold-shirts"
 def test_the_tree():
     server = SERVICE.server("gpu 1")
     client = server.client("arm/7")
-    assert [server.status, server.session, server.alive] == [
-        f"{BASE}/s/gpu-1/{word}" for word in ("status", "session", "alive")
+    assert [server.status, server.alive] == [
+        f"{BASE}/s/gpu-1/{word}" for word in ("status", "alive")
     ]
-    assert [client.obs, client.action, client.reset, client.alive] == [
-        f"{BASE}/s/gpu-1/c/arm-7/{word}" for word in ("obs", "action", "reset", "alive")
+    assert [client.session, client.obs, client.action, client.reset, client.alive] == [
+        f"{BASE}/s/gpu-1/c/arm-7/{word}" for word in ("session", "obs", "action", "reset", "alive")
     ]
 
 
@@ -88,6 +88,7 @@ def test_a_key_is_taken_apart():
         "a/b",
         f"{BASE}/s/*/status",
         f"{BASE}/s/a/obs",
+        f"{BASE}/s/a/session",
         f"{BASE}/s/a/c/b/status",
         f"{BASE}/s/a/x/b/obs",
         f"{BASE}/s/a/c//obs",

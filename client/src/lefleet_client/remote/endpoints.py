@@ -120,7 +120,7 @@ class SessionEndpoints:
         except wire.BadBody as error:
             raise RemoteError(f"no session can be asked for: {error}") from None
         try:
-            answer = ask_one(self._transport, self._server_keys.session, body, timeout_s)
+            answer = ask_one(self._transport, self._client_keys.session, body, timeout_s)
             reply = wire.SESSION_REPLY.decode(answer)
         except (AnswerFailed, NoAnswer, wire.BadBody) as error:
             return NoSession(str(error))
@@ -165,6 +165,6 @@ class SessionEndpoints:
                 close = wire.SessionClose(client_id=self._request.client_id, session_id=session_id)
                 body = wire.SESSION_REQUEST.encode(close)
                 try:
-                    ask_one(self._transport, self._server_keys.session, body, timeout_s)
+                    ask_one(self._transport, self._client_keys.session, body, timeout_s)
                 except TransportError as error:
                     _LOG.debug("closing the session: %s", error)

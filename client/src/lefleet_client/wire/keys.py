@@ -15,8 +15,8 @@ MAX_SEGMENT = 255
 
 _FIXED = {"s", "c", "status", "session", "alive", "obs", "action", "reset"}
 _FOLDED = re.compile(r"[^A-Za-z0-9_.-]+")
-_OF_SERVER = {"status", "session", "alive"}
-_OF_CLIENT = {"obs", "action", "reset", "alive"}
+_OF_SERVER = {"status", "alive"}
+_OF_CLIENT = {"session", "obs", "action", "reset", "alive"}
 
 
 def slug(name: str, segment: str) -> str:
@@ -48,6 +48,10 @@ class ClientKeys:
         return f"{self.base}/c/{self.client}/{word}"
 
     @property
+    def session(self) -> str:
+        return self._key("session")
+
+    @property
     def obs(self) -> str:
         return self._key("obs")
 
@@ -77,10 +81,6 @@ class ServerKeys:
     @property
     def status(self) -> str:
         return self._key("status")
-
-    @property
-    def session(self) -> str:
-        return self._key("session")
 
     @property
     def alive(self) -> str:

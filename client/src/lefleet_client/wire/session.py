@@ -11,6 +11,7 @@ from lefleet_client.wire.limits import (
     OLDEST_VERSION,
     SCHEMA_VERSION,
     U32,
+    U64,
     Count,
     Duration,
     Load,
@@ -88,6 +89,8 @@ class ServerStatus(Message, frozen=True, kw_only=True):
     """One server: what it serves, and its load. Names are full ones.
 
     `instance_id` is new with each start of a server. `clients` is empty unless asked for.
+    `insecure`: its network is beyond loopback and has no TLS, so that anybody there can send in its
+    name.
     """
 
     service: Name
@@ -101,6 +104,7 @@ class ServerStatus(Message, frozen=True, kw_only=True):
     clients: Annotated[tuple[SessionStatus, ...], Meta(max_length=4096)] = ()
     oldest_schema: Count = OLDEST_VERSION
     newest_schema: Count = SCHEMA_VERSION
+    insecure: bool = False
 
 
 class SessionOpen(Message, frozen=True, kw_only=True):
@@ -108,7 +112,8 @@ class SessionOpen(Message, frozen=True, kw_only=True):
 
     Names are full ones: two that fold to one key segment are told apart here. `session_epoch`
     counts this client's sessions, so that a late chunk of an earlier one is recognised.
-    `pin_digest` is empty when any checkpoint will do.
+    `pin_digest` is empty when any checkpoint will do. `episode_id` and `seq_id` are the numbers
+    that the robot used last: those of its observations go on from there.
     """
 
     model: Name
@@ -128,10 +133,12 @@ class SessionOpen(Message, frozen=True, kw_only=True):
     tags: Tags = field(default_factory=dict)
     oldest_schema: Count = OLDEST_VERSION
     newest_schema: Count = SCHEMA_VERSION
+    episode_id: U32 = 0
+    seq_id: U64 = 0
 
 
 class SessionAck(Message, frozen=True, kw_only=True):
-    """The session is open; `warnings` are for a person to read.
+    """The session is open; `warnings` are for a person to read, `insecure` is that of the status.
 
     Both sides write `schema_version` into the headers of this session's messages.
     """
@@ -144,6 +151,7 @@ class SessionAck(Message, frozen=True, kw_only=True):
     image_codec: CodecChoice
     load: Load
     warnings: Warnings = ()
+    insecure: bool = False
 
 
 class SessionRejected(Message, frozen=True, kw_only=True):
