@@ -47,6 +47,13 @@ def test_nodes_that_connect_to_it_see_each_other(tmp_path, port, number):
         (["--listen", "tls/127.0.0.1:0"], 2, "needs tls.ca, tls.cert and tls.key"),
         (["--listen", "tls/127.0.0.1:0", "--tls.ca", "c"], 2, "tls.cert, tls.key: missing"),
         (["--listen", "nonsense"], 2, "nonsense"),
+        (
+            ["--listen", "tcp/0.0.0.0:0"],
+            2,
+            "'tcp/0.0.0.0:0' is beyond this machine and not encrypted",
+        ),
+        (["--connect", "tcp/10.0.0.5:1"], 2, "'tcp/10.0.0.5:1' is beyond this machine"),
+        (["--tls", "f", "--tls.ca", "c"], 2, "tls: the folder and single files are given"),
     ],
 )
 def test_a_mistake_is_one_line(lefleet, arguments, code, words):
@@ -62,9 +69,11 @@ def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, port, le
     foreign = _flags(certificates(tmp_path / "foreign", trustme.CA()))
     endpoint = f"tls/127.0.0.1:{port}"
     where = ("--connect", endpoint, "--timeout-s", "0.5")
+    folder = ("--tls", str(tmp_path / "ours"))
     with Child("router", "--listen", endpoint, *ours, folder=tmp_path) as router:
         router.wait_for(lambda child: child.out)
         assert lefleet("fleet", *where, *ours)[1].startswith("No servers.")
+        assert lefleet("fleet", *where, *folder)[1].startswith("No servers.")
         code, out, err = lefleet("fleet", *where, *foreign)
         assert (code, out) == (1, "")
         assert "certificates" in err

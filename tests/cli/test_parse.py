@@ -134,6 +134,8 @@ def test_a_wrong_argument_exits_2_and_is_named(line, named, capsys):
             RouterCommand(listen=("tls/0.0.0.0:7", "tcp/[::]:8"), connect=("tls/b:7",), tls_ca="c"),
             (),
         ),
+        ("router --tls f --insecure", RouterCommand(tls="f", insecure=True), ()),
+        ("serve --insecure", ServeCommand(insecure=True), ()),
         ("fleet --once", FleetCommand(once=True), ()),
         ("fleet fold --connect a b", FleetCommand(service="fold", connect=("a", "b")), ()),
         ("ping fold --count 3", PingCommand(service="fold", count=3), ()),

@@ -14,7 +14,7 @@ from lefleet.server.manifest import (
     model_label,
     service_label,
 )
-from lefleet_client.transport import ZenohSettings
+from lefleet_client.transport import Tls, ZenohSettings
 
 MODEL = "--model.repo_or_path=user/policy"
 
@@ -72,6 +72,8 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--http_host=", "http_host: "),
         ("--zenoh.listen=[]", "zenoh.listen: no robot could reach this server"),
         ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),
+        ("--zenoh.listen=tcp/0.0.0.0:7", "zenoh.listen: 'tcp/0.0.0.0:7' is beyond this machine"),
+        ("--zenoh.connect=tcp/10.0.0.5:7", "zenoh.connect: 'tcp/10.0.0.5:7' is beyond this"),
         ("--zenoh.mode=client", "zenoh.connect: a client needs at least one"),
         ("--zenoh.mode=star", "zenoh.mode: Invalid enum value 'star'. Use client, peer or router."),
         ("--zenoh.tls={ca: no.pem, cert: c, key: k}", "zenoh.listen: 'tcp/"),
@@ -91,7 +93,9 @@ def test_a_mistake_names_the_field_and_what_is_allowed(override, words):
 
 def test_one_endpoint_in_a_file_need_not_be_a_list(tmp_path):
     path = tmp_path / "serve.yaml"
-    path.write_text("model: {repo_or_path: a/b}\nzenoh: {connect: tcp/10.0.0.5:7447}\n")
+    path.write_text(
+        "model: {repo_or_path: a/b}\nzenoh: {connect: tcp/10.0.0.5:7447, insecure: true}\n"
+    )
     assert load_manifest(path).zenoh.connect == ("tcp/10.0.0.5:7447",)
 
 
@@ -126,7 +130,7 @@ def test_a_missing_file_is_named(tmp_path):
     ],
 )
 def test_a_server_is_a_peer_that_listens_unless_it_is_told_whom_to_join(override, mode, listen):
-    zenoh = load_manifest(None, [MODEL, override]).zenoh
+    zenoh = load_manifest(None, [MODEL, override, "--zenoh.insecure=true"]).zenoh
     assert (zenoh.mode, zenoh.listen) == (mode, listen)
 
 
@@ -184,3 +188,18 @@ def test_the_lease_is_what_zenoh_is_given(extra):
     model = "--model.repo_or_path=user/name"
     assert load_manifest(None, [model]).lease_s == 1.0
     assert load_manifest(None, [model, f"--zenoh.extra={extra}"]).lease_s == 2.5
+
+
+def test_a_folder_of_certificates_is_enough(tmp_path):
+    for name in ("ca.pem", "cert.pem", "key.pem", "access.json"):
+        (tmp_path / name).write_text("")
+    overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={tmp_path}"]
+    tls = load_manifest(None, overrides).zenoh.tls
+    assert tls == Tls.folder(tmp_path)
+    assert tls.access == str(tmp_path / "access.json")
+
+
+def test_a_folder_without_certificates_is_named(tmp_path):
+    overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={tmp_path}"]
+    with pytest.raises(BadInput, match=r"zenoh\.tls\.ca: there is no file .*ca\.pem"):
+        load_manifest(None, overrides)

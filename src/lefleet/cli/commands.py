@@ -198,6 +198,9 @@ class ServeCommand(WorkdirOptions):
     """YAML file, see configs/serve.yaml."""
     plan: bool = False
     """Measure the policy, print how many robots one server can handle, and exit."""
+    insecure: bool = False
+    """The same as --zenoh.insecure=true: accept endpoints beyond this machine that are not
+    encrypted."""
     rtt_ms: float = 10.0
     """With --plan: network round trip to the robots, see lefleet ping."""
 
@@ -229,12 +232,17 @@ class ContractCommand(WorkdirOptions):
 class TlsOptions(OutputOptions):
     """Commands that use the network."""
 
+    tls: str = ""
+    """Folder that lefleet certs made: own certificate and key, and the authority's certificate."""
     tls_ca: Annotated[str, arg(name="tls.ca")] = ""
     """Certificate of the authority that signs the other side's certificate."""
     tls_cert: Annotated[str, arg(name="tls.cert")] = ""
     """Own certificate."""
     tls_key: Annotated[str, arg(name="tls.key")] = ""
     """Own private key."""
+    insecure: bool = False
+    """Accept endpoints beyond this machine that are not encrypted: anyone on the network can then
+    read and forge what robots and servers send."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ def connect(command: ConnectOptions) -> ZenohTransport:
             mode="client" if len(command.connect) == 1 else "peer",
             connect=command.connect,
             tls=_tls(command),
+            insecure=command.insecure,
             open_timeout_s=command.timeout_s,
         )
     )
@@ -55,7 +56,11 @@ def connect(command: ConnectOptions) -> ZenohTransport:
 def route(command: RouterCommand) -> int:
     """Route messages until a signal asks to stop."""
     settings = ZenohSettings(
-        mode="router", listen=command.listen, connect=command.connect, tls=_tls(command)
+        mode="router",
+        listen=command.listen,
+        connect=command.connect,
+        tls=_tls(command),
+        insecure=command.insecure,
     )
     try:
         with StopSignals() as signals, ZenohTransport.open(settings):
@@ -72,14 +77,18 @@ def route(command: RouterCommand) -> int:
 
 
 def _tls(command: TlsOptions) -> Tls | None:
-    """The three certificate files, or None where none was given."""
+    """The files of a folder, or the three that were given, or None where none was given."""
     given = {"ca": command.tls_ca, "cert": command.tls_cert, "key": command.tls_key}
+    if command.tls and any(given.values()):
+        raise BadInput("tls: the folder and single files are given.", "Give one of them.")
+    if command.tls:
+        return Tls.folder(command.tls)
     if not any(given.values()):
         return None
     missing = [f"tls.{name}" for name, path in given.items() if not path]
     if missing:
         raise BadInput(
             f"{', '.join(missing)}: missing; with TLS both sides present a certificate.",
-            "Give --tls.ca, --tls.cert and --tls.key.",
+            "Give --tls.ca, --tls.cert and --tls.key, or a folder with all three as --tls.",
         )
     return Tls(**given)

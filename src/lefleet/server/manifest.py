@@ -15,7 +15,7 @@ from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
-from lefleet_client.transport import BadSettings, ZenohSettings
+from lefleet_client.transport import BadSettings, Tls, ZenohSettings
 from lefleet_client.transport.settings import zenoh_config
 from lefleet_client.wire import BadKey, slug
 
@@ -103,6 +103,7 @@ def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str 
     """The manifest with these fields; `source` is the file that they come from, for the error."""
     merge(raw, overrides)
     _list_endpoints(raw)
+    _name_tls_files(raw)
     _serve_as_peer(raw)
     is_without_model = raw.get("model") is None
     # A misspelt field is the more likely mistake, and is named first.
@@ -123,6 +124,13 @@ def _list_endpoints(raw: dict[str, Any]) -> None:
         for field in ("connect", "listen"):
             if isinstance(one := zenoh.get(field), str):
                 zenoh[field] = [one]
+
+
+def _name_tls_files(raw: dict[str, Any]) -> None:
+    """A folder's path is enough."""
+    zenoh = raw.get("zenoh")
+    if isinstance(zenoh, dict) and isinstance(folder := zenoh.get("tls"), str):
+        zenoh["tls"] = msgspec.to_builtins(Tls.folder(folder))
 
 
 def _serve_as_peer(raw: dict[str, Any]) -> None:

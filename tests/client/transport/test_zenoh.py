@@ -169,7 +169,7 @@ def test_a_message_above_the_limit_is_dropped_and_the_link_lives():
 
 
 def test_the_measured_settings_reach_zenoh():
-    config = zenoh_config(ZenohSettings(connect=("tcp/h:1",), open_timeout_s=1.5))
+    config = zenoh_config(ZenohSettings(connect=("tcp/localhost:1",), open_timeout_s=1.5))
     found = {
         path: msgspec.json.decode(config.get_json(path))
         for path in (
@@ -271,15 +271,15 @@ def test_an_address_in_use_is_a_typed_error():
     ("settings", "field"),
     [
         ({}, "connect"),
-        ({"connect": ["tcp/h:1"], "listen": ["tcp/h:2"]}, "listen"),
+        ({"connect": ["tcp/localhost:1"], "listen": ["tcp/localhost:2"]}, "listen"),
         ({"connect": ["tls/h:1"]}, "connect"),
         ({"mode": "peer", "listen": ["quic/h:1"]}, "listen"),
         ({"mode": "router"}, "listen"),
-        ({"mode": "router", "connect": ["tcp/h:1"]}, "listen"),
-        ({"connect": ["tcp/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, "connect"),
+        ({"mode": "router", "connect": ["tcp/localhost:1"]}, "listen"),
+        ({"connect": ["tcp/localhost:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, "connect"),
         ({"connect": ["tls/h:1"], "tls": {"ca": "x", "cert": "x", "key": "x"}}, r"tls\.ca"),
         ({"connect": ["nonsense"]}, "connect"),
-        ({"connect": ["tcp/h:1"], "extra": {"no/such/thing": 1}}, "no/such/thing"),
+        ({"connect": ["tcp/localhost:1"], "extra": {"no/such/thing": 1}}, "no/such/thing"),
     ],
     ids=str,
 )
@@ -338,4 +338,56 @@ def test_a_place_that_cannot_be_listened_on_is_named(place, words):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = place.format(port=taken.getsockname()[1])
         with pytest.raises(CannotOpen, match=f"cannot listen on {endpoint}: .*{words}"):
-            ZenohTransport.open(ZenohSettings(mode="peer", listen=(endpoint,)))
+            ZenohTransport.open(ZenohSettings(mode="peer", listen=(endpoint,), insecure=True))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "tcp/10.0.0.5:7447",
+        "tcp/0.0.0.0:7447",
+        "tcp/[::]:7447",
+        "udp/10.0.0.5:7447",
+        "ws/robots.example:80",
+        "tcp/localhost.example:1",
+        "tcp/127.0.0.1.example:1",
+        "tcp/10.0.0.5:7447#so_sndbuf=127.0.0.1:1",
+        "tcp/10.0.0.5:7447?rel=1",
+        "serial/dev/ttyUSB0",
+    ],
+)
+@pytest.mark.parametrize("side", ["connect", "listen"])
+def test_beyond_this_machine_only_what_is_encrypted_is_accepted(endpoint, side):
+    settings = ZenohSettings(mode="peer", **{side: (endpoint,)})
+    with pytest.raises(BadSettings, match=f"^{side}: ") as caught:
+        ZenohTransport.open(settings)
+    for word in (repr(endpoint), "tls/", "lefleet certs", "--insecure"):
+        assert word in str(caught.value)
+    assert settings.is_insecure
+    zenoh_config(msgspec.structs.replace(settings, insecure=True))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "tcp/127.0.0.1:0",
+        "tcp/127.9.9.9:7447",
+        "tcp/[::1]:7447",
+        "tcp/localhost:7447",
+        "udp/localhost:7447#iface=lo",
+        "unixsock-stream//tmp/zenoh.sock",
+    ],
+)
+def test_on_this_machine_nothing_needs_to_be_encrypted(endpoint):
+    settings = ZenohSettings(mode="peer", listen=(endpoint,))
+    zenoh_config(settings)
+    assert not settings.is_insecure
+
+
+@pytest.mark.parametrize(
+    "path", ["connect/endpoints", "listen/endpoints/peer", "/listen/endpoints"]
+)
+def test_endpoints_are_not_hidden_among_zenohs_own_settings(path):
+    extra = {path: ["tcp/10.0.0.5:7447"]}
+    with pytest.raises(BadSettings, match="give endpoints as connect and listen"):
+        ZenohTransport.open(ZenohSettings(connect=("tcp/localhost:1",), extra=extra))

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, SupportsIndex
 
 from numpy.typing import NDArray
@@ -152,6 +153,9 @@ class RemotePolicy:
 
     `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
 
+    `tls` is a folder that `lefleet certs` made, or its three files. Without it only endpoints on
+    this machine are accepted, unless `insecure` is said.
+
     A call takes `timeout_s` at most; making one takes `connect_timeout_s` more, for the network.
 
     One thread calls at a time: a second one gets an error at once. `close` may be called from any
@@ -177,7 +181,8 @@ class RemotePolicy:
         tags: Mapping[str, str] | None = None,
         timeout_s: float = 5.0,
         connect_timeout_s: float = 2.0,
-        tls: Tls | None = None,
+        tls: Tls | str | Path | None = None,
+        insecure: bool = False,
         zenoh_extra: Mapping[str, Any] | None = None,
         transport: Transport | None = None,
     ) -> None:
@@ -213,7 +218,16 @@ class RemotePolicy:
         )
         owned: tuple[Transport, ...] = ()
         if transport is None:
-            transport = _open_node(endpoints, tls, connect_timeout_s, dict(zenoh_extra or {}))
+            transport = _open_node(
+                ZenohSettings(
+                    mode="client" if len(endpoints) == 1 else "peer",
+                    connect=endpoints,
+                    tls=Tls.folder(tls) if isinstance(tls, str | Path) else tls,
+                    insecure=insecure,
+                    open_timeout_s=connect_timeout_s,
+                    extra=dict(zenoh_extra or {}),
+                )
+            )
             owned = (transport,)
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
         self._guard = CallGuard(self._connection, owned, self)
@@ -322,17 +336,8 @@ class RemotePolicy:
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
 
 
-def _open_node(
-    endpoints: tuple[str, ...], tls: Tls | None, timeout_s: float, extra: dict[str, Any]
-) -> Transport:
+def _open_node(settings: ZenohSettings) -> Transport:
     """A node on the network: a client of one endpoint, or a peer that is connected to several."""
-    settings = ZenohSettings(
-        mode="client" if len(endpoints) == 1 else "peer",
-        connect=endpoints,
-        tls=tls,
-        open_timeout_s=timeout_s,
-        extra=extra,
-    )
     try:
         return ZenohTransport.open(settings)
     except CannotOpen as error:

@@ -1,6 +1,7 @@
 """How to open a Zenoh session: values that were measured to work."""
 
 import json
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,30 +22,54 @@ URGENT_QUEUE = 16
 SHARED_MEMORY_FROM_BYTES = 65536
 
 _ENCRYPTED = ("tls/", "quic/")
+_ON_THIS_MACHINE = ("unixsock-stream/", "unixpipe/")
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Certificates of both ends: each shows its own, and trusts only those of `ca`."""
+    """Certificates of both ends: each shows its own, and trusts only those of `ca`.
+
+    `access` is the list of those who may connect, for a node that listens.
+    """
 
     ca: str
     cert: str
     key: str
+    access: str = ""
+
+    @classmethod
+    def folder(cls, path: str | Path) -> "Tls":
+        """The files of a folder that `lefleet certs` made; they are read when a node is opened."""
+        folder = Path(path).expanduser()
+        access = folder / "access.json"
+        return cls(
+            ca=str(folder / "ca.pem"),
+            cert=str(folder / "cert.pem"),
+            key=str(folder / "key.pem"),
+            access=str(access) if access.is_file() else "",
+        )
 
 
 class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node. Others are found by `connect` and `listen` alone, never by multicast.
 
     A client fails to open when no node answers; peers and routers open, and keep trying. `extra`
-    holds Zenoh's own settings by path, such as `{"access_control/enabled": true}`.
+    holds Zenoh's own settings by path, such as `{"access_control/enabled": true}`. Endpoints beyond
+    this machine are encrypted, unless `insecure` is said.
     """
 
     mode: Literal["client", "peer", "router"] = "client"
     connect: tuple[str, ...] = ()
     listen: tuple[str, ...] = ()
     tls: Tls | None = None
+    insecure: bool = False
     open_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 2.0
     shared_memory: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_insecure(self) -> bool:
+        """Whether others on the network can read and forge what this node sends and receives."""
+        return any(map(_is_open, (*self.connect, *self.listen)))
 
 
 _WITH_PORT = ("tcp", "tls", "udp", "quic", "ws")
@@ -127,3 +152,27 @@ def _require_endpoints(settings: ZenohSettings) -> None:
                 raise BadSettings(f"{name}: {endpoint!r} is not encrypted, but tls is set")
             if settings.tls is None and is_encrypted:
                 raise BadSettings(f"{name}: {endpoint!r} needs tls.ca, tls.cert and tls.key")
+            if _is_open(endpoint) and not settings.insecure:
+                raise BadSettings(
+                    f"{name}: {endpoint!r} is beyond this machine and not encrypted: anyone on the "
+                    "network could read and forge what robots do. Use tls/ with certificates "
+                    "(lefleet certs), or accept that with --insecure (insecure: true in a "
+                    "manifest's zenoh, insecure=True in Python)"
+                )
+    for path in settings.extra:
+        if path.strip("/").partition("/")[0] in ("connect", "listen") and "endpoints" in path:
+            raise BadSettings(f"{path}: give endpoints as connect and listen")
+
+
+def _is_open(endpoint: str) -> bool:
+    """Whether an endpoint is neither encrypted nor, by its name, on this machine."""
+    if endpoint.startswith((*_ENCRYPTED, *_ON_THIS_MACHINE)):
+        return False
+    place = endpoint.partition("/")[2].partition("?")[0].partition("#")[0]
+    host = place.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return False
+    try:
+        return not ip_address(host).is_loopback
+    except ValueError:
+        return True
