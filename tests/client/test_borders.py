@@ -35,9 +35,10 @@ PUBLIC = {
         Tensor WireError agree decode_image decode_images decode_tensor encode_image
         encode_images encode_tensor matching_servers parse_key slug""",
     transport: """
-        ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen CloseAtExit Closed
-        Declared Forked NoAnswer OBSERVATION Publisher Qos Question Reply Sample ThreadsEnded Tls
-        Transport TransportError ZenohFailed ZenohSettings ZenohTransport ask_one is_gone""",
+        ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen
+        CertificateIdentity CloseAtExit Closed Declared Forked NoAnswer OBSERVATION Publisher Qos
+        Question Reply Sample ThreadsEnded Tls Transport TransportError ZenohFailed ZenohSettings
+        ZenohTransport ask_one certificate_identity certified_name is_gone""",
     testing: "MemoryNetwork MemoryTransport",
     remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
         Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing

@@ -3,6 +3,7 @@
     errors           what can go wrong with a network
     seam             what a transport does, and which threads call whom
     settings         how to open a Zenoh session
+    identity         role, name and end of a certificate
     zenoh_transport  the seam over Zenoh
     declarations     what is declared there until it is closed, and key expressions
     exit             closes what a program forgot; no thread is inside Zenoh when Python ends
@@ -30,6 +31,11 @@ from lefleet_client.transport.errors import (
     ZenohFailed,
 )
 from lefleet_client.transport.exit import CloseAtExit
+from lefleet_client.transport.identity import (
+    CertificateIdentity,
+    certificate_identity,
+    certified_name,
+)
 from lefleet_client.transport.seam import (
     ACTION,
     OBSERVATION,
@@ -55,6 +61,7 @@ __all__ = [
     "BadExpression",
     "BadSettings",
     "CannotOpen",
+    "CertificateIdentity",
     "CloseAtExit",
     "Closed",
     "Declared",
@@ -73,5 +80,7 @@ __all__ = [
     "ZenohSettings",
     "ZenohTransport",
     "ask_one",
+    "certificate_identity",
+    "certified_name",
     "is_gone",
 ]
