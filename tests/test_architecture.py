@@ -37,11 +37,12 @@ MAY_IMPORT = {
     "loop": {"errors", "records", "stats", "process", "sim", "stages", "ledger"},
     "policy": {"errors", "records", "stages"},
     "server": {"errors", "records", "policy"},
+    "certs": {"errors", "records"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
-MAY_IMPORT["cli"] |= {"ledger", "loop", "policy", "server"}
+MAY_IMPORT["cli"] |= {"certs", "ledger", "loop", "policy", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},

@@ -1,7 +1,7 @@
 """The `lefleet` command: arguments in, child processes started, results printed.
 
     main          entry point: which function runs which command, exit codes, error style
-    commands      the arguments of every command
+    commands      the arguments of every command but certs
     parse         a command line to one of these commands
     checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
     stages        collect, train, eval, improve, compare
@@ -11,6 +11,7 @@
     contract      contract
     network       router; how commands connect, and their errors
     fleet         fleet, ping
+    certs         certs: its arguments, and what it prints
     doctor        doctor
     display       progress and records of stages
     output        JSON, log lines, text of other machines made printable

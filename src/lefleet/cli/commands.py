@@ -292,24 +292,3 @@ class PingCommand(ConnectOptions):
     """Revision of the model, or the beginning of its digest as lefleet fleet shows it."""
     count: int = 20
     """Number of requests."""
-
-
-AnyCommand = (
-    Annotated[DemoCommand, subcommand("demo", prefix_name=False)]
-    | Annotated[RunCommand, subcommand("run", prefix_name=False)]
-    | Annotated[ResumeCommand, subcommand("resume", prefix_name=False)]
-    | Annotated[StopCommand, subcommand("stop", prefix_name=False)]
-    | Annotated[StatusCommand, subcommand("status", prefix_name=False)]
-    | Annotated[CollectCommand, subcommand("collect", prefix_name=False)]
-    | Annotated[TrainCommand, subcommand("train", prefix_name=False)]
-    | Annotated[EvaluateCommand, subcommand("eval", prefix_name=False)]
-    | Annotated[CompareCommand, subcommand("compare", prefix_name=False)]
-    | Annotated[ImproveCommand, subcommand("improve", prefix_name=False)]
-    | Annotated[ServeCommand, subcommand("serve", prefix_name=False)]
-    | Annotated[RouterCommand, subcommand("router", prefix_name=False)]
-    | Annotated[FleetCommand, subcommand("fleet", prefix_name=False)]
-    | Annotated[PingCommand, subcommand("ping", prefix_name=False)]
-    | Annotated[ReplayCommand, subcommand("replay", prefix_name=False)]
-    | Annotated[ContractCommand, subcommand("contract", prefix_name=False)]
-    | Annotated[DoctorCommand, subcommand("doctor", prefix_name=False)]
-)

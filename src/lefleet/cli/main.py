@@ -53,7 +53,7 @@ def _resumes(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
-    from lefleet.cli import commands
+    from lefleet.cli import certs, commands
     from lefleet.cli.parse import parse
 
     command, overrides = parse(arguments)
@@ -110,5 +110,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
             from lefleet.cli.fleet import ping_service
 
             return ping_service(command)
+        case certs.CertsOptions():
+            return certs.run_certs(command)
         case _:
             raise AssertionError(f"no function runs {command}")

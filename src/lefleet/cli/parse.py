@@ -4,23 +4,55 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import tyro
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, subcommand
 
+from lefleet.cli.certs import CertsCommand
 from lefleet.cli.commands import (
-    AnyCommand,
     CollectCommand,
+    CompareCommand,
+    ContractCommand,
+    DemoCommand,
+    DoctorCommand,
+    EvaluateCommand,
+    FleetCommand,
+    ImproveCommand,
     OutputOptions,
+    PingCommand,
     ReplayCommand,
+    ResumeCommand,
+    RouterCommand,
     RunCommand,
     ServeCommand,
+    StatusCommand,
+    StopCommand,
     TrainCommand,
 )
 from lefleet.errors import BadInput
 
+AnyCommand = (
+    Annotated[DemoCommand, subcommand("demo", prefix_name=False)]
+    | Annotated[RunCommand, subcommand("run", prefix_name=False)]
+    | Annotated[ResumeCommand, subcommand("resume", prefix_name=False)]
+    | Annotated[StopCommand, subcommand("stop", prefix_name=False)]
+    | Annotated[StatusCommand, subcommand("status", prefix_name=False)]
+    | Annotated[CollectCommand, subcommand("collect", prefix_name=False)]
+    | Annotated[TrainCommand, subcommand("train", prefix_name=False)]
+    | Annotated[EvaluateCommand, subcommand("eval", prefix_name=False)]
+    | Annotated[CompareCommand, subcommand("compare", prefix_name=False)]
+    | Annotated[ImproveCommand, subcommand("improve", prefix_name=False)]
+    | Annotated[ServeCommand, subcommand("serve", prefix_name=False)]
+    | Annotated[RouterCommand, subcommand("router", prefix_name=False)]
+    | Annotated[FleetCommand, subcommand("fleet", prefix_name=False)]
+    | Annotated[PingCommand, subcommand("ping", prefix_name=False)]
+    | Annotated[CertsCommand, subcommand("certs", prefix_name=False)]
+    | Annotated[ReplayCommand, subcommand("replay", prefix_name=False)]
+    | Annotated[ContractCommand, subcommand("contract", prefix_name=False)]
+    | Annotated[DoctorCommand, subcommand("doctor", prefix_name=False)]
+)
 _DESCRIPTION = (
     "Collect, train, evaluate and improve LeRobot policies in a loop, and serve them to robots."
 )
@@ -99,4 +131,9 @@ def _command(arguments: list[str]) -> OutputOptions:
         args=arguments,
         config=(OmitArgPrefixes, FlagCreatePairsOff),
     )
-    return parsed.source if isinstance(parsed, CollectCommand) else parsed
+    match parsed:
+        case CollectCommand():
+            return parsed.source
+        case CertsCommand():
+            return parsed.action
+    return parsed
