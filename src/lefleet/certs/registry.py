@@ -22,7 +22,7 @@ _MAX_COMMON_NAME = 64
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
-class IssuedCertificate(Strict, kw_only=True):
+class IssuedCertificate(Strict, frozen=True, kw_only=True):
     """One certificate; a name that was renewed has several."""
 
     role: CertificateRole
@@ -40,7 +40,7 @@ class IssuedCertificate(Strict, kw_only=True):
         return common_name(self.role, self.name)
 
 
-class Registry(Strict, kw_only=True):
+class Registry(Strict, frozen=True, kw_only=True):
     """What an authority knows; the oldest certificate first."""
 
     version: Literal[1] = 1

@@ -169,8 +169,8 @@ def _list(command: CertsOptions, authority: "Authority", now: datetime) -> int:
     holders = authority.registry.holders()
     if command.json:
         rows = [_fields(one) | {"state": _state(one, now)} for one in holders]
-        ends = {"expires": authority.expires, "notes": authority.notes}
-        print_json({"authority": ends, "certificates": rows})
+        own = {"expires": authority.expires, "notes": authority.notes}
+        print_json({"authority": own, "certificates": rows})
         return 0
     from lefleet.cli.display import console, table
 
