@@ -25,15 +25,16 @@ LIBRARIES = {
 }
 PUBLIC = {
     wire: """
-        ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body CHUNK Capabilities
+        ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body BodyLimits CHUNK Capabilities
         ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image
         MAX_MESSAGE_BYTES MessageType NEWER NoCommonVersion OBSERVATION OLDEST_VERSION Observation
-        ParsedKey Probed REPLACED RESET RESET_REPLY RequestFailed Reset ResetAck ResetReply
-        SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
+        ObservationLimits ParsedKey Probed REPLACED RESET RESET_REPLY RequestFailed Reset ResetAck
+        ResetReply SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
         ServerStatus ServiceKeys SessionAck SessionClose SessionCloseAck SessionClosed
         SessionOpen SessionRejected SessionReply SessionRequest SessionStatus StatusRequest
-        Tensor WireError agree decode_image decode_images decode_tensor encode_image
-        encode_images encode_tensor matching_servers parse_key slug""",
+        Tensor WireError agree decode_image decode_images decode_observation decode_tensor
+        encode_image encode_images encode_tensor matching_servers observation_limits parse_key
+        slug""",
     transport: """
         ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen
         CertificateIdentity CloseAtExit Closed Declared Forked NoAnswer OBSERVATION Publisher Qos

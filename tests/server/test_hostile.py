@@ -104,7 +104,7 @@ def test_garbage_in_headers_is_counted_and_not_answered(scene):
 @pytest.mark.parametrize(
     ("payload", "words"),
     [
-        (b"", "truncated"),
+        (b"", "cut off"),
         (b"\xc1" * 100, "observation"),
         (body(vectors={"observation.state": HUGE}), "above"),
         (body(images={"observation.images.top": BOMB}), "above"),

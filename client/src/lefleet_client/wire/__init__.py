@@ -6,6 +6,7 @@
     header       27 bytes that route and correlate a message
     tensor       arrays inside a body
     image, jpeg  pictures inside a body, several in parallel
+    structure    what a body may consist of
     bodies       messages to MessagePack and back
     observation  what a robot sends
     replies      what a server publishes: chunks and events
@@ -47,8 +48,21 @@ from lefleet_client.wire.keys import (
     parse_key,
     slug,
 )
-from lefleet_client.wire.limits import MAX_MESSAGE_BYTES, OLDEST_VERSION, SCHEMA_VERSION, agree
-from lefleet_client.wire.observation import OBSERVATION, Frame, Observation
+from lefleet_client.wire.limits import (
+    MAX_MESSAGE_BYTES,
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
+    BodyLimits,
+    agree,
+)
+from lefleet_client.wire.observation import (
+    OBSERVATION,
+    Frame,
+    Observation,
+    ObservationLimits,
+    decode_observation,
+    observation_limits,
+)
 from lefleet_client.wire.replies import (
     CHUNK,
     EVENT,
@@ -109,6 +123,7 @@ __all__ = [
     "BadKey",
     "BadTensor",
     "Body",
+    "BodyLimits",
     "Capabilities",
     "ClientKeys",
     "CodecChoice",
@@ -121,6 +136,7 @@ __all__ = [
     "MessageType",
     "NoCommonVersion",
     "Observation",
+    "ObservationLimits",
     "ParsedKey",
     "Probed",
     "RequestFailed",
@@ -145,11 +161,13 @@ __all__ = [
     "agree",
     "decode_image",
     "decode_images",
+    "decode_observation",
     "decode_tensor",
     "encode_image",
     "encode_images",
     "encode_tensor",
     "matching_servers",
+    "observation_limits",
     "parse_key",
     "slug",
 ]

@@ -5,7 +5,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from lefleet_client.wire.errors import BadBody
+from lefleet_client.wire.errors import BadBody, excerpt
+from lefleet_client.wire.limits import BodyLimits
+from lefleet_client.wire.structure import require_structure
 
 T = TypeVar("T")
 
@@ -22,18 +24,18 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_
 
 
 class Body(Generic[T]):
-    """Encodes and decodes one kind of message, or a union of them, up to `max_bytes`.
+    """Encodes and decodes one kind of message, or a union of them, within limits.
 
     >>> from lefleet_client.wire import STATUS
     >>> STATUS.decode(b"")
     Traceback (most recent call last):
         ...
-    lefleet_client.wire.errors.BadBody: status: Input data was truncated
+    lefleet_client.wire.errors.BadBody: status: it is cut off
     """
 
-    def __init__(self, name: str, kind: Any, max_bytes: int) -> None:
+    def __init__(self, name: str, kind: Any, limits: BodyLimits) -> None:
         self.name = name
-        self.max_bytes = max_bytes
+        self.limits = limits
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(kind)
 
@@ -41,24 +43,23 @@ class Body(Generic[T]):
         try:
             data = self._encoder.encode(message)
         except (OverflowError, UnicodeError, TypeError) as error:
-            raise BadBody(f"{self.name}: {error}") from None
-        self._require_size(len(data))
+            raise BadBody(f"{self.name}: {excerpt(str(error))}") from None
+        self._require_size(len(data), self.limits)
         return data
 
-    def decode(self, data: bytes | memoryview) -> T:
-        """The message; its tensors and images are views of `data`."""
-        self._require_size(len(data))
+    def decode(self, data: bytes | memoryview, limits: BodyLimits | None = None) -> T:
+        """The message; its tensors and images are views of `data`.
+
+        A reader that knows what can be meant gives smaller limits.
+        """
+        self._require_size(len(data), limits or self.limits)
         try:
+            require_structure(data, limits or self.limits)
             message: T = self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise BadBody(f"{self.name}: {_short(str(error))}") from None
+        except (BadBody, msgspec.DecodeError, UnicodeError) as error:
+            raise BadBody(f"{self.name}: {excerpt(str(error))}") from None
         return message
 
-    def _require_size(self, size: int) -> None:
-        if size > self.max_bytes:
-            raise BadBody(f"{self.name}: {size} bytes, above {self.max_bytes}")
-
-
-def _short(text: str) -> str:
-    """The beginning names the fault, the end the field; between them may be megabytes of input."""
-    return text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
+    def _require_size(self, size: int, limits: BodyLimits) -> None:
+        if size > limits.max_bytes:
+            raise BadBody(f"{self.name}: {size} bytes, above {limits.max_bytes}")

@@ -1,6 +1,15 @@
 """What can be wrong with bytes and names: one type for each border that they cross."""
 
 
+def excerpt(text: str) -> str:
+    """At most 200 characters: the beginning names a fault, the end the field.
+
+    >>> excerpt("x" * 1_000_000)[118:125]
+    'xx ... '
+    """
+    return text if len(text) <= 200 else f"{text[:120]} ... {text[-75:]}"
+
+
 class WireError(ValueError):
     """Base of all errors of the wire.
 

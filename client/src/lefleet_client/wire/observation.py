@@ -1,21 +1,26 @@
 """What a robot sends: everything that a stateless server needs for one chunk."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct, field
 
 from lefleet_client.wire.bodies import Body, Message
-from lefleet_client.wire.errors import BadBody, BadTensor
+from lefleet_client.wire.errors import BadBody, BadImage, BadTensor, excerpt
 from lefleet_client.wire.image import Image
 from lefleet_client.wire.limits import (
+    KIB,
     MAX_BODY_BYTES,
     MAX_FEATURES,
     MAX_HISTORY,
+    MAX_IMAGE_PIXELS,
     MAX_OBSERVATION_PIXELS,
+    MAX_TASK_BYTES,
     U64,
+    BodyLimits,
     Count,
     Name,
-    Text,
+    TaskText,
 )
 from lefleet_client.wire.tensor import Tensor, require_floats
 
@@ -45,7 +50,7 @@ class Observation(Message, frozen=True, kw_only=True):
 
     vectors: Vectors = field(default_factory=dict)
     images: Images = field(default_factory=dict)
-    task: Text = ""
+    task: TaskText = ""
     inference_delay_steps: Count = 0
     prefix_model: Tensor | None = None
     prefix_robot: Tensor | None = None
@@ -62,7 +67,83 @@ class Observation(Message, frozen=True, kw_only=True):
             raise BadBody(f"images: {pixels} pixels, above {MAX_OBSERVATION_PIXELS} in all")
 
 
-OBSERVATION: Body[Observation] = Body("observation", Observation, MAX_BODY_BYTES)
+# A vector or image is a key, a map of three fields, and a shape; fields come in key and value.
+_ITEMS_PER_FEATURE = 12
+_ITEMS_PER_FRAME = 8
+_MORE_ITEMS = 96
+_MORE_BYTES = 64 * KIB
+_MORE_IMAGE_BYTES = 4 * KIB
+"""The tables of a JPEG: a small one is larger than its pixels."""
+
+
+def _body_limits(max_bytes: int, frames: int, features: int) -> BodyLimits:
+    items = frames * (_ITEMS_PER_FRAME + _ITEMS_PER_FEATURE * features) + _MORE_ITEMS
+    return BodyLimits(min(max_bytes, MAX_BODY_BYTES), items, MAX_TASK_BYTES)
+
+
+OBSERVATION: Body[Observation] = Body(
+    "observation", Observation, _body_limits(MAX_BODY_BYTES, 1 + MAX_HISTORY, 2 * MAX_FEATURES)
+)
+
+
+class ObservationLimits(NamedTuple):
+    """What an observation of one session can need; `pixels` are those of each camera at most."""
+
+    body: BodyLimits
+    pixels: Mapping[str, int]
+    n_obs_steps: int
+
+
+def observation_limits(
+    *,
+    vectors: Mapping[str, int],
+    cameras: Mapping[str, int],
+    n_obs_steps: int,
+    chunk_size: int,
+    columns: int,
+) -> ObservationLimits:
+    """The limits of a session, from its policy's sizes.
+
+    `vectors` has the columns of each vector, `cameras` the pixels that each camera may have: those
+    that the policy uses, and those that the robot has announced.
+
+    >>> limits = observation_limits(
+    ...     vectors={"observation.state": 6},
+    ...     cameras={"observation.images.top": 640 * 480},
+    ...     n_obs_steps=1,
+    ...     chunk_size=50,
+    ...     columns=6,
+    ... )
+    >>> limits.body.max_bytes
+    993656
+    """
+    pixels = {key: min(most, MAX_IMAGE_PIXELS) for key, most in cameras.items()}
+    images = sum(3 * most + _MORE_IMAGE_BYTES for most in pixels.values())
+    prefixes = 2 * chunk_size * columns * 4
+    size = n_obs_steps * (images + 4 * sum(vectors.values())) + prefixes + _MORE_BYTES
+    body = _body_limits(size, n_obs_steps, len(vectors) + len(cameras))
+    return ObservationLimits(body, pixels, n_obs_steps)
+
+
+def decode_observation(data: bytes | memoryview, limits: ObservationLimits) -> Observation:
+    """An observation within the limits of its session; no image of it is decoded yet.
+
+    Images of cameras that the limits do not know are left to the caller.
+    """
+    observation = OBSERVATION.decode(data, limits.body)
+    earlier = len(observation.history)
+    if earlier >= limits.n_obs_steps:
+        raise BadBody(
+            f"observation: history: {earlier} frames, and the policy looks at "
+            f"{limits.n_obs_steps - 1} before the present one"
+        )
+    for images in (observation.images, *(frame.images for frame in observation.history)):
+        for key, image in images.items():
+            if image.pixels > (most := limits.pixels.get(key, MAX_IMAGE_PIXELS)):
+                raise BadImage(
+                    f"{excerpt(key)}: {image.pixels} pixels, above {most}; resize it on the robot"
+                )
+    return observation
 
 
 def _require_vectors(vectors: dict[str, Tensor]) -> None:

@@ -7,12 +7,14 @@ from msgspec import Meta
 from lefleet_client.wire.bodies import Body, Message
 from lefleet_client.wire.errors import BadTensor
 from lefleet_client.wire.limits import (
+    ANSWER,
+    CHUNK_ANSWER,
     I64,
-    MAX_CONTROL_BYTES,
     U32,
     U64,
     Count,
     Duration,
+    Label,
     Load,
     Text,
 )
@@ -39,11 +41,11 @@ class ActionChunk(Message, frozen=True, kw_only=True):
     seq_id: U64
     episode_id: U32
     client_mono_ns: I64
-    digest: Text
+    digest: Label
     queue_wait_ms: Duration = 0.0
     prepare_ms: Duration = 0.0
     inference_ms: Duration = 0.0
-    batch_size: Annotated[int, Meta(ge=1)] = 1
+    batch_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
     superseded: Count = 0
     load: Load = 0.0
 
@@ -82,5 +84,5 @@ class SessionClosed(Message, frozen=True, kw_only=True):
 
 Event = Draining | Probed | RequestFailed | SessionClosed
 
-CHUNK: Body[ActionChunk] = Body("chunk", ActionChunk, MAX_CONTROL_BYTES)
-EVENT: Body[Event] = Body("event", Event, MAX_CONTROL_BYTES)
+CHUNK: Body[ActionChunk] = Body("chunk", ActionChunk, CHUNK_ANSWER)
+EVENT: Body[Event] = Body("event", Event, ANSWER)

@@ -6,29 +6,36 @@ from msgspec import Meta, Struct, field
 
 from lefleet_client.wire.bodies import Body, Message
 from lefleet_client.wire.limits import (
-    MAX_CONTROL_BYTES,
+    ANSWER,
+    MAX_CLIENTS,
     MAX_FEATURES,
     OLDEST_VERSION,
+    QUESTION,
     SCHEMA_VERSION,
+    SESSION_ANSWER,
+    SESSION_QUESTION,
+    STATUS_ANSWER,
     U32,
     U64,
     Count,
     Duration,
+    Label,
     Load,
     Name,
     Names,
+    TaskText,
     Text,
 )
 from lefleet_client.wire.replies import SessionClosed
 
 CodecChoice = Literal["auto", "jpeg", "raw"]
 """auto: the robot probes both, and takes the faster one."""
-Side = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-Fps = Annotated[float, Meta(gt=0)]
+Side = Annotated[int, Meta(ge=1, le=2**16 - 1)]
+Fps = Annotated[float, Meta(gt=0, le=10_000)]
 VectorNames = Annotated[dict[Name, Names], Meta(max_length=MAX_FEATURES)]
 CameraShapes = Annotated[dict[Name, tuple[Side, Side, Side]], Meta(max_length=MAX_FEATURES)]
 Warnings = Annotated[tuple[Text, ...], Meta(max_length=256)]
-Tags = Annotated[dict[Name, Text], Meta(max_length=MAX_FEATURES)]
+Tags = Annotated[dict[Name, Label], Meta(max_length=MAX_FEATURES)]
 
 
 class Contract(Struct, frozen=True, kw_only=True):
@@ -38,8 +45,8 @@ class Contract(Struct, frozen=True, kw_only=True):
     vectors: VectorNames
     cameras: CameraShapes
     fps: Fps
-    policy_type: Text
-    robot_type: Text
+    policy_type: Label
+    robot_type: Label
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -50,7 +57,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     model: Name
     revision: Name
-    digest: Text
+    digest: Label
     contract: Contract
     chunk_size: Count
     n_action_steps: Count
@@ -71,8 +78,8 @@ class SessionStatus(Message, frozen=True, kw_only=True):
 
     client_id: Name
     session_id: Name
-    robot_type: Text
-    image_codec: Text
+    robot_type: Label
+    image_codec: Label
     """The codec of its last observation; empty before the first, and without images."""
     age_s: Duration
     idle_s: Duration
@@ -101,7 +108,7 @@ class ServerStatus(Message, frozen=True, kw_only=True):
     sessions: Count
     max_sessions: Count
     load: Load
-    clients: Annotated[tuple[SessionStatus, ...], Meta(max_length=4096)] = ()
+    clients: Annotated[tuple[SessionStatus, ...], Meta(max_length=MAX_CLIENTS)] = ()
     oldest_schema: Count = OLDEST_VERSION
     newest_schema: Count = SCHEMA_VERSION
     insecure: bool = False
@@ -125,10 +132,10 @@ class SessionOpen(Message, frozen=True, kw_only=True):
     vectors: VectorNames
     cameras: CameraShapes
     fps: Fps
-    robot_type: Text
-    task: Text = ""
+    robot_type: Label
+    task: TaskText = ""
     wants_rtc: bool = False
-    pin_digest: Text = ""
+    pin_digest: Label = ""
     image_codec: CodecChoice = "auto"
     tags: Tags = field(default_factory=dict)
     oldest_schema: Count = OLDEST_VERSION
@@ -199,9 +206,9 @@ SessionRequest = SessionOpen | SessionClose
 SessionReply = SessionAck | SessionRejected | SessionCloseAck | SessionClosed
 ResetReply = ResetAck | SessionClosed
 
-STATUS_REQUEST: Body[StatusRequest] = Body("status request", StatusRequest, MAX_CONTROL_BYTES)
-STATUS: Body[ServerStatus] = Body("status", ServerStatus, MAX_CONTROL_BYTES)
-SESSION_REQUEST: Body[SessionRequest] = Body("session", SessionRequest, MAX_CONTROL_BYTES)
-SESSION_REPLY: Body[SessionReply] = Body("session reply", SessionReply, MAX_CONTROL_BYTES)
-RESET: Body[Reset] = Body("reset", Reset, MAX_CONTROL_BYTES)
-RESET_REPLY: Body[ResetReply] = Body("reset reply", ResetReply, MAX_CONTROL_BYTES)
+STATUS_REQUEST: Body[StatusRequest] = Body("status request", StatusRequest, QUESTION)
+STATUS: Body[ServerStatus] = Body("status", ServerStatus, STATUS_ANSWER)
+SESSION_REQUEST: Body[SessionRequest] = Body("session", SessionRequest, SESSION_QUESTION)
+SESSION_REPLY: Body[SessionReply] = Body("session reply", SessionReply, SESSION_ANSWER)
+RESET: Body[Reset] = Body("reset", Reset, QUESTION)
+RESET_REPLY: Body[ResetReply] = Body("reset reply", ResetReply, ANSWER)

@@ -1,0 +1,368 @@
+"""Structure: the cost of a body is bounded before any of it is decoded."""
+
+import contextlib
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lefleet_client import wire
+from lefleet_client.wire import structure
+from lefleet_client.wire.limits import MAX_DEPTH, MAX_KEY_BYTES, MAX_TASK_BYTES, BodyLimits
+from tests.client.wire.memory import peak_bytes
+from tests.client.wire.samples import MESSAGES, observation
+
+WIDE = BodyLimits(1 << 30, max_items=100_000, max_text=1 << 20)
+SESSION = wire.observation_limits(
+    vectors={"observation.state": 3},
+    cameras={"observation.images.top": 640 * 480},
+    n_obs_steps=2,
+    chunk_size=50,
+    columns=2,
+)
+pack = msgspec.msgpack.encode
+
+
+def problem_of(data: bytes, limits: BodyLimits = WIDE) -> str:
+    with pytest.raises(wire.BadBody) as caught:
+        structure.require_structure(data, limits)
+    return str(caught.value)
+
+
+def lines_run(call) -> int:
+    """How many lines of the walk a call runs: the work, whatever the machine's speed."""
+    count = 0
+    here = structure.__file__
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_code.co_filename != here:
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.floats(width=32)
+    | st.text(max_size=300)
+    | st.binary(max_size=300),
+    lambda inner: (
+        st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=40), inner, max_size=20)
+    ),
+    max_leaves=60,
+)
+
+
+@given(VALUES)
+def test_what_a_packer_writes_is_walked_to_its_end(value):
+    structure.require_structure(pack(value), WIDE)
+    structure.require_structure(memoryview(pack(value)), WIDE)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
+def test_every_length_of_every_kind_is_walked(size):
+    for value in ("x" * size, b"x" * size, [None] * size, {str(n): n for n in range(size // 3)}):
+        structure.require_structure(pack(value), WIDE._replace(max_items=size + 1))
+
+
+@given(VALUES.map(pack), st.data())
+def test_a_cut_off_or_longer_item_is_refused(data, draw):
+    assert "cut off" in problem_of(data[: draw.draw(st.integers(0, len(data) - 1))])
+    assert "1 bytes follow" in problem_of(data + b"\xc0")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_item_or_a_typed_error(data):
+    """Where the walk agrees, a decoder finds one whole item too; it may still refuse the text."""
+    try:
+        structure.require_structure(data, WIDE)
+    except wire.BadBody:
+        return
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        msgspec.msgpack.decode(data)
+
+
+@pytest.mark.parametrize("count", [9, 99, 999])
+def test_items_are_counted_with_keys(count):
+    limits = WIDE._replace(max_items=count + 1)
+    for whole, more in ([None] * count, [None] * (count + 1)), ([[0] * (count - 1)], [[0] * count]):
+        structure.require_structure(pack(whole), limits)
+        assert f"more than {count + 1} items" in problem_of(pack(more), limits)
+    fields = {str(number): 0 for number in range(count // 2)}
+    structure.require_structure(pack(fields), limits)
+    assert "items" in problem_of(pack(fields | {"a": 0, "b": 0}), limits)
+
+
+def test_a_key_stands_once_in_its_map():
+    structure.require_structure(pack([{"a": {"a": 1}}, {"a": 1}]), WIDE)
+    assert "b'a' twice" in problem_of(b"\x82\xa1a\x01\xa1a\x02")
+    assert "b'a' twice" in problem_of(b"\x82\xa1a\x01\xd9\x01a\x02")
+
+
+@pytest.mark.parametrize("key", [b"\x01", b"\xc4\x01a", b"\x90", b"\x80", b"\xc0"])
+def test_a_key_is_text(key):
+    assert "key" in problem_of(b"\x81" + key + b"\x01")
+
+
+def test_texts_keys_and_depth_are_bounded():
+    limits = WIDE._replace(max_text=2000)
+    structure.require_structure(pack(["é" * 1000, b"x" * 5000]), limits)
+    assert "2001 bytes, above 2000" in problem_of(pack("x" * 2001), limits)
+    assert "key" in problem_of(pack({"x" * (MAX_KEY_BYTES + 1): 1}), limits)
+    structure.require_structure(b"\x91" * MAX_DEPTH + b"\x01", WIDE)
+    assert "deeper" in problem_of(b"\x91" * (MAX_DEPTH + 1) + b"\x01")
+
+
+@pytest.mark.parametrize("head", [0xC1, 0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8])
+def test_extensions_are_refused(head):
+    assert "no number, text" in problem_of(bytes([head]) + bytes(20))
+
+
+def repeated_keys(size: int) -> bytes:
+    count = size // 6
+    return b"\xdf" + count.to_bytes(4, "big") + b"\xa4task\xa0" * count
+
+
+def unknown_fields(size: int) -> bytes:
+    count = size // 8
+    return (
+        b"\xdf"
+        + count.to_bytes(4, "big")
+        + b"".join(b"\xa6%06x\xc0" % number for number in range(count))
+    )
+
+
+def long_text(field: bytes, size: int) -> bytes:
+    part = b"\x83\xa5codec\xa3raw\xa5dtype\xa5uint8\xa5shape\x93\x01\x01\x03"
+    value = b"\xdb" + size.to_bytes(4, "big") + b"x" * size
+    short = {b"codec": b"\xa5codec\xa3raw", b"dtype": b"\xa5dtype\xa5uint8"}[field]
+    long = part.replace(short, b"\xa5" + field + value)
+    return b"\x81\xa6images\x81\xa1a" + long
+
+
+SIZE = 60_000_000
+BOMBS = {
+    "repeated keys": lambda: repeated_keys(SIZE),
+    "unknown fields": lambda: unknown_fields(SIZE // 4),
+    "a long codec": lambda: long_text(b"codec", SIZE),
+    "a long dtype": lambda: long_text(b"dtype", SIZE),
+    "a long unknown text": lambda: b"\x81\xa1x\xdb" + SIZE.to_bytes(4, "big") + b"x" * SIZE,
+    "many small maps": lambda: b"\x81\xa1x\xdd" + (SIZE // 4).to_bytes(4, "big") + b"\x80" * SIZE,
+    "a long key": lambda: b"\x81\xdb" + SIZE.to_bytes(4, "big") + b"x" * SIZE + b"\x01",
+    "a long binary key": lambda: b"\x81\xc6" + SIZE.to_bytes(4, "big") + b"x" * SIZE + b"\x01",
+    "nested lists": lambda: b"\x81\xa1x" + b"\x91" * SIZE,
+}
+
+
+@pytest.mark.parametrize("limits", [wire.OBSERVATION.limits, SESSION.body], ids=["any", "session"])
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_costs_little(bomb, limits):
+    data = BOMBS[bomb]()
+    limits = limits._replace(max_bytes=len(data))
+
+    def decode() -> None:
+        with pytest.raises(wire.BadBody):
+            wire.OBSERVATION.decode(data, limits)
+
+    assert lines_run(decode) < 1000
+    assert peak_bytes(decode) < 100_000
+
+
+def test_the_work_of_a_walk_is_bounded_by_its_items():
+    """The most expensive body within the limits: every item is a key or a value of its own."""
+    count = (SESSION.body.max_items - 1) // 2
+    data = unknown_fields(8 * count)
+    assert lines_run(lambda: structure.require_structure(data, SESSION.body)) < 60 * count
+    with pytest.raises(wire.BadBody, match="items"):
+        structure.require_structure(unknown_fields(8 * count + 8), SESSION.body)
+
+
+def test_a_session_question_is_small():
+    assert wire.SESSION_REQUEST.limits.max_bytes == 64 * 1024
+    assert wire.RESET.limits.max_bytes == wire.STATUS_REQUEST.limits.max_bytes == 64 * 1024
+    for body in (wire.SESSION_REQUEST, wire.RESET, wire.STATUS_REQUEST):
+        with pytest.raises(wire.BadBody, match="above 65536"):
+            body.decode(bytes(65_537))
+
+
+def test_the_largest_status_fits():
+    body, status = MESSAGES["status"]
+    client = msgspec.structs.replace(status.clients[0], client_id="x" * 256, robot_type="y" * 256)
+    full = msgspec.structs.replace(status, clients=(client,) * 4096)
+    assert body.decode(body.encode(full)) == full
+
+
+def test_the_largest_chunk_fits():
+    body, chunk = MESSAGES["chunk"]
+    tensor = wire.encode_tensor(np.zeros((512, 1024), "<f4"))
+    full = msgspec.structs.replace(chunk, chunk_model=tensor, chunk_robot=tensor)
+    assert body.decode(body.encode(full)) == full
+
+
+def robot(images: int, n_obs_steps: int, side: int) -> tuple[wire.Observation, dict]:
+    """All that a robot of this kind can send, and its sizes."""
+    rng = np.random.default_rng(0)
+    vectors = {f"observation.{part}": rng.random(7, np.float32) for part in ("state", "force")}
+    tensors = {key: wire.encode_tensor(one) for key, one in vectors.items()}
+    cameras = {f"observation.images.{number}": side * side for number in range(images)}
+    image = wire.encode_image(rng.integers(0, 255, (side, side, 3), np.uint8), quality=0)
+    prefix = wire.encode_tensor(np.zeros((100, 14), np.float32))
+    frame = wire.Frame(vectors=tensors, images=dict.fromkeys(cameras, image))
+    message = wire.Observation(
+        vectors=frame.vectors,
+        images=frame.images,
+        task="é" * 2048,
+        inference_delay_steps=2**40,
+        prefix_model=prefix,
+        prefix_robot=prefix,
+        noise_seed=2**64 - 1,
+        history=(frame,) * (n_obs_steps - 1),
+        probe=True,
+    )
+    return message, {
+        "vectors": dict.fromkeys(vectors, 7),
+        "cameras": cameras,
+        "n_obs_steps": n_obs_steps,
+        "chunk_size": 100,
+        "columns": 14,
+    }
+
+
+@pytest.mark.parametrize(
+    ("images", "n_obs_steps", "side"), [(0, 1, 1), (1, 1, 1), (2, 1, 480), (4, 3, 64), (64, 2, 8)]
+)
+def test_what_a_session_can_need_fits_its_limits(images, n_obs_steps, side):
+    message, sizes = robot(images, n_obs_steps, side)
+    limits = wire.observation_limits(**sizes)
+    data = wire.OBSERVATION.encode(message)
+    assert wire.decode_observation(data, limits) == message
+    assert limits.body.max_bytes < len(data) + 64 * 1024 + (images * n_obs_steps + 1) * 4096
+    later = msgspec.msgpack.decode(data) | {f"added_{number}": 1 for number in range(5)}
+    assert wire.decode_observation(pack(later), limits) == message
+
+
+@pytest.mark.parametrize("quality", [50, 100])
+@pytest.mark.parametrize("side", [1, 8, 64])
+def test_a_jpeg_of_noise_fits_the_limits_of_its_pixels(quality, side):
+    pixels = np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)
+    images = {f"camera {number}": wire.encode_image(pixels, quality) for number in range(32)}
+    limits = wire.observation_limits(
+        vectors={},
+        cameras=dict.fromkeys(images, side * side),
+        n_obs_steps=1,
+        chunk_size=1,
+        columns=1,
+    )
+    message = wire.Observation(images=images)
+    assert wire.decode_observation(wire.OBSERVATION.encode(message), limits) == message
+
+
+def test_bytes_frames_and_pixels_of_a_session_are_bounded():
+    message, sizes = robot(images=1, n_obs_steps=2, side=64)
+    limits = wire.observation_limits(**sizes)
+    data = wire.OBSERVATION.encode(message)
+    tiny = limits._replace(body=limits.body._replace(max_bytes=len(data) - 1))
+    with pytest.raises(wire.BadBody, match="above"):
+        wire.decode_observation(data, tiny)
+    with pytest.raises(wire.BadBody, match="history: 1 frames, and the policy looks at 0"):
+        wire.decode_observation(data, limits._replace(n_obs_steps=1))
+    smaller = limits._replace(pixels={"observation.images.0": 64 * 64 - 1})
+    with pytest.raises(wire.BadImage, match="4096 pixels, above 4095; resize"):
+        wire.decode_observation(data, smaller)
+    in_history = msgspec.structs.replace(message, images={})
+    with pytest.raises(wire.BadImage, match="above 4095"):
+        wire.decode_observation(wire.OBSERVATION.encode(in_history), smaller)
+
+
+def test_a_small_jpeg_of_many_pixels_is_refused_before_it_is_decoded():
+    """166 bytes were enough to make a server take 275 MB."""
+    image = wire.Image("jpeg", (3072, 4096, 3), memoryview(b"\xff\xd8" + bytes(164)))
+    data = wire.OBSERVATION.encode(wire.Observation(images={"observation.images.top": image}))
+
+    def decode() -> None:
+        with pytest.raises(wire.BadImage, match="above 307200"):
+            wire.decode_observation(data, SESSION)
+
+    assert peak_bytes(decode) < 100_000
+
+
+def test_limits_stay_below_those_of_every_observation():
+    limits = wire.observation_limits(
+        vectors={"a": 1024},
+        cameras={str(number): 2**40 for number in range(64)},
+        n_obs_steps=65,
+        chunk_size=1000,
+        columns=1000,
+    )
+    assert limits.body.max_bytes == wire.OBSERVATION.limits.max_bytes
+    assert limits.body.max_items < wire.OBSERVATION.limits.max_items
+    assert max(limits.pixels.values()) < 2**24
+
+
+def mutated(data: bytes, draw) -> bytes:
+    """Some bytes changed, cut out, doubled, or from another place."""
+    changed = bytearray(data)
+    for _ in range(draw(st.integers(1, 8))):
+        at = draw(st.integers(0, len(changed)))
+        to = min(len(changed), at + draw(st.integers(0, 8)))
+        changed[at:to] = draw(
+            st.binary(max_size=8)
+            | st.just(bytes(changed[at:to]) * 2)
+            | st.sampled_from([b"\xdf\x7f\xff\xff\xff", b"\xdb\x00\x10\x00\x00", b"\xc1", b"\x81"])
+        )
+    return bytes(changed)
+
+
+def decode_any(name: str, data: bytes) -> None:
+    with contextlib.suppress(wire.WireError):
+        MESSAGES[name][0].decode(data)
+    with contextlib.suppress(wire.WireError):
+        seen = wire.decode_observation(data, SESSION)
+        wire.decode_images(seen.images)
+        for tensor in seen.vectors.values():
+            wire.decode_tensor(tensor)
+
+
+ENCODED = {name: body.encode(message) for name, (body, message) in MESSAGES.items()}
+
+
+@given(st.sampled_from(sorted(MESSAGES)), st.data())
+@settings(max_examples=300)
+def test_a_mutated_body_is_a_message_or_a_typed_error(name, data):
+    decode_any(name, mutated(ENCODED[name], data.draw))
+
+
+@pytest.mark.chaos
+@given(st.sampled_from(sorted(MESSAGES)), st.data())
+@settings(
+    max_examples=50_000, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+def test_very_many_mutated_bodies(name, data):
+    decode_any(name, mutated(ENCODED[name], data.draw))
+
+
+def test_a_task_of_a_session_question_and_its_names_have_lengths():
+    value = msgspec.msgpack.decode(ENCODED["session_open"])
+    for field in ("robot_type", "pin_digest", "client_id", "model"):
+        with pytest.raises(wire.BadBody, match=rf"length <= 256 - at `\$.{field}`"):
+            wire.SESSION_REQUEST.decode(pack(value | {field: "x" * 257}))
+    with pytest.raises(wire.BadBody, match=r"length <= 2048 - at `\$.task`"):
+        wire.SESSION_REQUEST.decode(pack(value | {"task": "x" * 2049}))
+    with pytest.raises(wire.BadBody, match=f"above {MAX_TASK_BYTES}"):
+        wire.SESSION_REQUEST.decode(pack(value | {"task": "x" * (MAX_TASK_BYTES + 1)}))
+    assert wire.OBSERVATION.decode(wire.OBSERVATION.encode(observation()))
