@@ -73,7 +73,7 @@ def left(folder: Path) -> dict:
         "lists_differ": [one for one in lists if one != json.loads(json.dumps(registry.access()))],
         "lists": len(lists),
         "broken": [one.common_name for one in registry.holders() if not is_whole(folder, one)],
-        "hidden": [path.name for path in folder.glob(".*") if path.name != ".lock"],
+        "hidden": sorted({path.name for path in folder.glob(".*")} - {".lock", ".gitignore"}),
         "open_keys": open_keys,
     }
 

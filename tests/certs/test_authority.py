@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def test_a_folder_holds_what_a_machine_needs_and_only_its_owner_may_read_keys(fo
         authority.issue("server", "gpu", ["10.0.0.5"], 365)
         authority.issue("robot", "arm-7", [], 365)
     assert files(folder) == {
+        ".gitignore": 0o644,
         ".lock": 0o600,
         "access.json": 0o644,
         "authority": 0o700,
@@ -144,6 +146,18 @@ def test_servers_whose_folder_was_moved_away_are_named(folder):
         (folder / "server-hub").rename(folder.parent / "elsewhere")
         authority.issue("robot", "arm-7", [], 365)
         assert authority.servers() == ([str(folder / "server-gpu")], ["server-hub"])
+
+
+def test_commands_at_the_same_time_wait_for_each_other(folder):
+    names = [f"arm-{number}" for number in range(12)]
+
+    def issue(name: str) -> None:
+        with Authority(folder, NOW) as authority:
+            authority.issue("robot", name, [], 365)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(issue, names))
+    assert access(folder)["robots"] == sorted(names)
 
 
 def test_a_damaged_authority_is_refused(folder):

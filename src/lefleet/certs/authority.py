@@ -67,6 +67,8 @@ class Authority:
                     "Use it, or give another --dir. A new authority does not know the old one's "
                     "certificates.",
                 )
+            # Keys must not end up in a repository.
+            _replace(folder / ".gitignore", b"*\n")
             pair = make_authority(now, expires)
             files = {"ca.key": pair.key, "ca.pem": pair.cert, _REGISTRY: encode(Registry())}
             _stage(folder / f"{_STAGED}authority", files).rename(folder / "authority")
