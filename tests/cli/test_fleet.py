@@ -4,15 +4,17 @@ import json
 import signal
 import sys
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
+from lefleet.certs.authority import Authority
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings
 from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
 from lefleet_client.wire import STATUS, ServiceKeys
 from tests.cli.child import Child
 from tests.client.remote.scripted import ScriptedServer
@@ -195,6 +197,36 @@ def test_a_policy_that_looks_back_gets_all_the_frames_it_looks_at(router, leflee
         for frame in one.history:
             assert frame.vectors.keys() == one.vectors.keys()
             assert frame.images.keys() == one.images.keys()
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Folders of certificates for a router, a robot and an operator."""
+    Authority.create(tmp_path / "certs", 10, datetime.now(UTC))
+    with Authority(tmp_path / "certs", datetime.now(UTC)) as authority:
+        authority.issue("server", "hub", ["127.0.0.1"], 10)
+        authority.issue("operator", "ann", [], 10)
+        authority.issue("robot", "arm-7", [], 10)
+    return tmp_path / "certs"
+
+
+def test_an_operator_pings_under_the_name_in_the_certificate(lab, lefleet):
+    tls = Tls.folder(lab / "server-hub")
+    router = Router("tls/127.0.0.1:0", tls)
+    node = ZenohSettings(connect=(router.endpoint,), tls=tls)
+    ping = ("ping", "fold", "--connect", router.endpoint, "--count", "1", "--tls")
+    try:
+        with ZenohTransport.open(node) as transport:
+            server = ScriptedServer(transport)
+            code, _, err = lefleet(*ping, str(lab / "operator-ann"))
+            assert code == 0, err
+            assert [one.client_id for one in server.opens] == ["ann"]
+            code, _, err = lefleet(*ping, str(lab / "robot-arm-7"))
+            assert code == 2
+            assert "the certificate of robot-arm-7" in err
+            assert len(server.opens) == 1
+    finally:
+        router.close()
 
 
 def test_a_server_that_is_taken_says_so_in_one_line(router, lefleet, tmp_path):

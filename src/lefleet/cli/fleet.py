@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lefleet.cli.commands import FleetCommand, PingCommand
 from lefleet.cli.display import console, table
-from lefleet.cli.network import connect, network_errors
+from lefleet.cli.network import connect, network_errors, operator_name
 from lefleet.cli.output import print_json, print_json_line, printable, warn_on_stderr
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError
@@ -170,10 +170,11 @@ def ping_service(command: PingCommand) -> int:
     """Send example observations as a robot would, and print where the time went."""
     if command.count < 1:
         raise BadInput(f"count: {command.count} is below 1.")
+    client_id = operator_name(command) or f"ping-{socket.gethostname()}-{os.getpid()}"
     warn_on_stderr()
     with connect(command) as transport:
         _require_service(transport, command)
-        with _open(transport, command) as policy:
+        with _open(transport, command, client_id) as policy:
             observation = example_observation(policy.ack.capabilities.contract)
             report = ping(policy, observation, command.count)
     if command.json:
@@ -183,14 +184,14 @@ def ping_service(command: PingCommand) -> int:
     return 0
 
 
-def _open(transport: Transport, command: PingCommand) -> RemotePolicy:
+def _open(transport: Transport, command: PingCommand, client_id: str) -> RemotePolicy:
     try:
         return _StandingRobot(
             command.connect,
             command.service,
             model=command.model,
             revision=command.revision,
-            client_id=f"ping-{socket.gethostname()}-{os.getpid()}",
+            client_id=client_id,
             timeout_s=_SLOW_S,
             connect_timeout_s=command.timeout_s,
             transport=transport,

@@ -15,6 +15,7 @@ from lefleet_client.transport import (
     TransportError,
     ZenohSettings,
     ZenohTransport,
+    certified_name,
 )
 from lefleet_client.wire import BadKey
 
@@ -50,6 +51,14 @@ def connect(command: ConnectOptions) -> ZenohTransport:
             open_timeout_s=command.timeout_s,
         )
     )
+
+
+def operator_name(command: TlsOptions) -> str:
+    """The name in an operator's certificate, empty without certificates.
+
+    Other roles' certificates are refused: a session under a robot's name would end the robot's own.
+    """
+    return certified_name(_tls(command), "", "client_id", ("operator",))
 
 
 @network_errors()
