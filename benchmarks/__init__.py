@@ -7,6 +7,7 @@
     tasks         success on the MT10 tasks outside easy3
     overhead      what LeFleet itself adds to the wall time of a run
     ledger        append and status as the ledger grows to a million events
+    hostile       an honest robot beside attacks at full rate, latency and memory
 
 Each prints a table and replaces its own section of `RESULTS.md`; ratios are taken within one run.
 `--quick` only checks that everything still works: it is far too small to measure anything and

@@ -23,6 +23,7 @@ Name = Literal[
     "serving",
     "recovery",
     "clients",
+    "hostile",
 ]
 ORDER: tuple[Name, ...] = get_args(Name)
 

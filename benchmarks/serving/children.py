@@ -19,6 +19,7 @@ from lefleet.process import launch, stop
 
 # LeRobot takes a while to load on a busy machine.
 _START_S = 90.0
+_PATH = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
 
 
 class Child:
@@ -34,7 +35,7 @@ class Child:
                 stderr=errors,
                 # LeRobot writes its logs into the folder where it is started.
                 cwd=log.parent,
-                environment={"PYTHONPATH": str(REPOSITORY), "HF_HUB_OFFLINE": "1"},
+                environment={"PYTHONPATH": _PATH, "HF_HUB_OFFLINE": "1"},
             )
         self._rest = b""
 
@@ -57,6 +58,10 @@ class Child:
         stdin: Any = self._process.stdin
         stdin.write(line.encode() + b"\n")
         stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def cpu_s(self) -> float:
         """Processor seconds of all its threads so far."""
