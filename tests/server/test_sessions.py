@@ -64,7 +64,7 @@ def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoin
 def test_a_question_that_fails_does_not_keep_the_session_of_a_robot_that_died(checkpoint, policy):
     with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
         bench.robot("arm").infer(observation(policy, 0))
-        eventually(lambda: not bench.service._reaper._doubted_s)
+        eventually(lambda: not bench.service._reaper._absences)
         node, failures = bench.node_of_server(), [ZenohFailed("once")]
         present = node.present
 
@@ -112,10 +112,10 @@ def test_late_news_of_an_earlier_session_ends_nothing(checkpoint, policy):
     """The token of a robot that came back is gone and there: asking for it decides."""
     with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
         reaper = bench.service._reaper
-        eventually(lambda: not reaper._doubted_s and robot.ack.session_id in _ids(bench))
+        eventually(lambda: not reaper._absences and robot.ack.session_id in _ids(bench))
         reaper.seen("arm", is_alive=False)
-        assert reaper._doubted_s
-        eventually(lambda: not reaper._doubted_s)
+        assert reaper._absences
+        eventually(lambda: not reaper._absences)
         robot.infer(observation(policy, 0))
         assert _ids(bench) == [robot.ack.session_id]
 

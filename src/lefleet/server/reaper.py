@@ -6,15 +6,17 @@ import threading
 import time
 from collections import OrderedDict
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from lefleet.server.sessions import Sessions
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, Transport, TransportError, is_gone
+from lefleet_client.transport import ACTION, Transport, TransportError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.25
 _ASK_S = 1.0
+_EMPTY_ANSWERS = 4
+"""So many in a row, spread over the grace period, before a robot counts as gone."""
 _ANSWER_EVERY_S = 0.2
 _REMEMBERED = 1024
 _ROOM = 256
@@ -29,13 +31,40 @@ class UnknownClient(NamedTuple):
     header: wire.Header
 
 
+class Absence(NamedTuple):
+    """A robot whose token is missing, or has not been seen yet."""
+
+    since_s: float
+    """The last sign of life, or the news that the token vanished, whichever is later."""
+    asked_s: float
+    """When the token was last asked for; `since_s` before the first time."""
+    empty_answers: int = 0
+    """In a row."""
+
+    @classmethod
+    def begin(cls, since_s: float) -> "Absence":
+        return cls(since_s, since_s)
+
+
+def judge_absence(absence: Absence, now_s: float, grace_s: float) -> Literal["wait", "ask", "gone"]:
+    """What to do about a missing token: an absence has to last before it ends a session.
+
+    One empty answer proves little, and neither do two at once: a busy machine or a link that is
+    being restored causes both.
+    """
+    if absence.empty_answers >= _EMPTY_ANSWERS and now_s - absence.since_s >= grace_s:
+        return "gone"
+    return "ask" if now_s - absence.asked_s >= grace_s / _EMPTY_ANSWERS else "wait"
+
+
 class SessionReaper:
     """One thread, `reaper`: closes abandoned sessions, and answers clients that have none.
 
-    A robot whose token vanishes has a grace period, and its presence is asked for once more before
-    its session is closed: late news of an earlier session must not end the present one. The
-    presence of a robot that has just come is asked for too, because it may have vanished while its
-    session was being opened. One lock guards the list of those to ask for.
+    A robot whose token vanishes has a grace period, in which the token is asked for several times:
+    late news of an earlier session must not end the present one. Every observation, reset, token
+    and non-empty answer is a sign of life, after which the period begins again. The token of a
+    robot that has just come is asked for too, because it may have vanished while its session was
+    being opened. One lock guards the absences.
     """
 
     def __init__(
@@ -54,7 +83,7 @@ class SessionReaper:
         self._grace_s = grace_s
         self._idle_timeout_s = idle_timeout_s
         self._lock = threading.Lock()
-        self._doubted_s: dict[str, float] = {}
+        self._absences: dict[str, Absence] = {}
         self._answered_s: OrderedDict[str, float] = OrderedDict()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reaper", daemon=True)
@@ -71,7 +100,9 @@ class SessionReaper:
 
     def seen(self, segment: str, is_alive: bool) -> None:
         """News of a robot's presence; for the transport's callback."""
-        if not is_alive:
+        if is_alive:
+            self._forget(segment)
+        else:
             self._doubt(segment)
 
     def answer_later(self, client: UnknownClient) -> bool:
@@ -85,7 +116,11 @@ class SessionReaper:
     def _doubt(self, segment: str) -> None:
         if self._sessions.find(segment) is not None:
             with self._lock:
-                self._doubted_s.setdefault(segment, time.monotonic())
+                self._absences.setdefault(segment, Absence.begin(time.monotonic()))
+
+    def _forget(self, segment: str) -> None:
+        with self._lock:
+            self._absences.pop(segment, None)
 
     def _run(self) -> None:
         next_look_s = 0.0
@@ -110,31 +145,47 @@ class SessionReaper:
             _LOG.debug("event=unknown_client_not_answered reason=%r", str(error))
 
     def _close_gone(self) -> None:
-        now = time.monotonic()
         for segment, session in self._sessions.snapshot().items():
             if not session.is_checked:
                 session.is_checked = True
                 self._doubt(segment)
         with self._lock:
-            doubted = dict(self._doubted_s)
-        for segment, since in doubted.items():
-            if now - since >= self._grace_s:
-                with self._lock:
-                    # News that comes from here on is not in the answer yet, and counts again.
-                    self._doubted_s.pop(segment, None)
-                self._close_unless_present(segment)
+            absences = dict(self._absences)
+        try:
+            for segment, absence in absences.items():
+                self._look_after(segment, absence)
+        except TransportError as error:
+            # Nothing is known about the others either, and each would take the whole time-out.
+            _LOG.debug("event=presence_not_known reason=%r", str(error))
 
-    def _close_unless_present(self, segment: str) -> None:
+    def _look_after(self, segment: str, absence: Absence) -> None:
         session = self._sessions.find(segment)
         if session is None:
+            self._forget(segment)
             return
-        try:
-            has_left = is_gone(self._transport, self._keys.client(segment).alive, _ASK_S)
-        except TransportError:
-            self._doubt(segment)
+        if session.seen_s > absence.since_s:
+            self._replace(segment, absence, Absence.begin(session.seen_s))
             return
-        if has_left:
+        step = judge_absence(absence, time.monotonic(), self._grace_s)
+        if step == "ask":
+            is_present = bool(self._transport.present(self._keys.client(segment).alive, _ASK_S))
+            asked = absence._replace(
+                asked_s=time.monotonic(), empty_answers=absence.empty_answers + 1
+            )
+            self._replace(segment, absence, None if is_present else asked)
+        elif step == "gone" and self._replace(segment, absence, None):
             self._sessions.close(segment, session.id, "the robot went away")
+
+    def _replace(self, segment: str, absence: Absence, by: Absence | None) -> bool:
+        """Whether it was still the same: news may have come meanwhile, and is newer."""
+        with self._lock:
+            if self._absences.get(segment) is not absence:
+                return False
+            if by is None:
+                del self._absences[segment]
+            else:
+                self._absences[segment] = by
+        return True
 
     def _close_idle(self) -> None:
         now = time.monotonic()

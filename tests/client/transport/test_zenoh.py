@@ -391,3 +391,20 @@ def test_endpoints_are_not_hidden_among_zenohs_own_settings(path):
     extra = {path: ["tcp/10.0.0.5:7447"]}
     with pytest.raises(BadSettings, match="give endpoints as connect and listen"):
         ZenohTransport.open(ZenohSettings(connect=("tcp/localhost:1",), extra=extra))
+
+
+def test_a_peer_that_watches_is_told_all_that_is_present(network):
+    """Zenoh's answer alone was empty in one of five such questions, on an idle machine."""
+    robots = network.node()
+    tokens = [robots.announce(f"c/{number}/alive") for number in range(50)]
+    keys = {f"c/{number}/alive" for number in range(50)}
+    with ZenohTransport.open(
+        ZenohSettings(mode="peer", connect=(network.router.endpoint,))
+    ) as server:
+        log = Log()
+        server.watch("c/*/alive", log.add)
+        log.wait(lambda news: {(key, True) for key in keys} <= set(news))
+        assert [server.present("c/*/alive", LONG_S) for _ in range(200)] == [keys] * 200
+        tokens[0].close()
+        log.wait_for(("c/0/alive", False))
+        assert server.present("c/0/alive", LONG_S) == frozenset()

@@ -91,6 +91,31 @@ class Receiver(Declaration):
             del item
 
 
+class Watch(Receiver):
+    """Hands changes of presence on, and keeps which keys are present; one lock guards those."""
+
+    def __init__(self, entity: Any, pattern: str, on_change: Callable[[str, bool], object]) -> None:
+        self._on_change = on_change
+        self._keys: set[str] = set()
+        self._keys_lock = threading.Lock()
+        super().__init__(entity, pattern, self._change)
+
+    def present(self, pattern: str) -> frozenset[str]:
+        """The keys that match."""
+        with self._keys_lock:
+            if not is_pattern(pattern):
+                return frozenset(self._keys & {pattern})
+            keys = tuple(self._keys)
+        place = expression(pattern)
+        return frozenset(key for key in keys if place.intersects(zenoh.KeyExpr(key)))
+
+    def _change(self, sample: zenoh.Sample) -> None:
+        key, is_alive = str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT
+        with self._keys_lock:
+            (self._keys.add if is_alive else self._keys.discard)(key)
+        self._on_change(key, is_alive)
+
+
 class PublisherDeclaration(Declaration):
     """Zenoh cannot undeclare a publisher while another thread uses it, so one lock guards both."""
 

@@ -140,6 +140,7 @@ def ask_one(transport: Transport, key: str, payload: bytes, timeout_s: float) ->
 def is_gone(transport: Transport, key: str, timeout_s: float) -> bool:
     """Whether this key is not present, by two answers in a row.
 
-    One answer is not enough: Zenoh's was empty once in 16,000 questions about a key that was.
+    One answer is not enough: Zenoh's was empty once in 16,000 questions about a key that was. Two
+    are not enough either to end what works: they come at once, and a lost link takes longer.
     """
     return not any(transport.present(key, timeout_s / 2) for _ in range(2))

@@ -12,6 +12,7 @@ from lefleet_client.transport.declarations import (
     Declaration,
     PublisherDeclaration,
     Receiver,
+    Watch,
     concrete,
     expression,
     is_pattern,
@@ -155,16 +156,12 @@ class ZenohTransport:
         return self._declare(lambda session: Declaration(session.liveliness().declare_token(place)))
 
     def watch(self, pattern: str, on_presence: OnPresence) -> Declared:
-        def deliver(sample: zenoh.Sample) -> None:
-            is_alive = sample.kind == zenoh.SampleKind.PUT
-            attempt(f"presence of {pattern}", on_presence, str(sample.key_expr), is_alive)
-
         place = expression(pattern)
         return self._declare(
-            lambda session: Receiver(
+            lambda session: Watch(
                 session.liveliness().declare_subscriber(place, history=True),
                 pattern,
-                deliver,
+                lambda key, is_alive: attempt(f"presence of {pattern}", on_presence, key, is_alive),
             )
         )
 
@@ -174,9 +171,14 @@ class ZenohTransport:
             lambda session: _gathered(session.liveliness().get(place, timeout=timeout_s))
         )
         self._require_open()
-        if not answers.replies and not answers.is_complete:
+        with self._lock:
+            watches = [one for one in self._declared if isinstance(one, Watch)]
+        # A peer answers from what its watches were told, and its router ends the question, perhaps
+        # before that: then tokens are missing in the answer that a watch knows.
+        known = frozenset[str]().union(*(watch.present(pattern) for watch in watches))
+        if not known and not answers.replies and not answers.is_complete:
             raise NoAnswer(f"{pattern}: no answer within {timeout_s:g} s about what is present")
-        return frozenset(reply.key for reply in answers.replies)
+        return known.union(reply.key for reply in answers.replies)
 
     def close(self) -> None:
         if os.getpid() != self._pid or self._session is None:

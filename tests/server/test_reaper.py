@@ -1,0 +1,122 @@
+"""When a robot counts as gone, and that nothing else ends its session."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from lefleet.server.reaper import Absence, judge_absence
+from lefleet_client.remote import RemotePolicy
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+from tests.server.serving import Bench, eventually, observation, serving
+
+GRACE_S = 4.0
+
+
+@pytest.mark.parametrize(
+    ("absence", "now_s", "step"),
+    [
+        (Absence(10.0, 10.0), 10.9, "wait"),
+        (Absence(10.0, 10.0), 11.0, "ask"),
+        (Absence(10.0, 11.0, 1), 11.9, "wait"),
+        (Absence(10.0, 12.0, 3), 30.0, "ask"),
+        (Absence(10.0, 13.5, 4), 13.9, "wait"),
+        (Absence(10.0, 13.5, 4), 14.0, "gone"),
+        (Absence(10.0, 13.0, 4), 14.0, "gone"),
+    ],
+)
+def test_an_absence_has_to_last_and_to_be_confirmed(absence, now_s, step):
+    assert judge_absence(absence, now_s, GRACE_S) == step
+
+
+def test_a_robot_that_left_is_gone_after_the_grace_period_and_four_questions():
+    absence, now_s, steps = Absence.begin(0.0), 0.0, []
+    while not steps or steps[-1] != "gone":
+        now_s += 0.25
+        steps.append(judge_absence(absence, now_s, GRACE_S))
+        if steps[-1] == "ask":
+            absence = absence._replace(asked_s=now_s, empty_answers=absence.empty_answers + 1)
+    assert (steps.count("ask"), GRACE_S <= now_s <= GRACE_S + 0.25) == (4, True)
+
+
+def _session_ids(bench: Bench) -> list[str]:
+    return [session.id for session in bench.service._sessions.snapshot().values()]
+
+
+def test_a_robot_that_sends_keeps_its_session_whatever_becomes_of_its_token(checkpoint, policy):
+    """Empty answers about a token that is there were seen on busy networks."""
+    with Bench(checkpoint, policy, {"grace_s": 0.5}) as bench:
+        bench.node_of_server().present = lambda *_: frozenset()
+        with bench.robot("arm") as robot:
+            robot.infer(observation(policy, 0))
+            first, reaper = robot.ack.session_id, bench.service._reaper
+            looks, look = threading.Semaphore(0), reaper._close_gone
+
+            def counted():
+                looks.release()
+                look()
+
+            reaper._close_gone = counted
+            for _ in range(8):
+                while not looks.acquire(timeout=0.05):
+                    robot.infer(observation(policy, 0))
+            assert (robot.ack.session_id, _session_ids(bench)) == (first, [first])
+
+
+def test_a_few_empty_answers_do_not_end_the_session_of_a_silent_robot(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
+        node, wrong = bench.node_of_server(), [frozenset()] * 3
+        present = node.present
+        node.present = lambda *asked: wrong.pop() if wrong else present(*asked)
+        with bench.robot("arm") as robot:
+            eventually(lambda: not wrong and not bench.service._reaper._absences)
+            assert _session_ids(bench) == [robot.ack.session_id]
+
+
+def test_a_token_that_comes_back_ends_the_absence(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 30}) as bench, bench.robot("arm"):
+        reaper = bench.service._reaper
+        eventually(lambda: reaper._absences)
+        reaper.seen("arm", is_alive=True)
+        assert not reaper._absences
+        reaper.seen("arm", is_alive=False)
+        assert reaper._absences
+        reaper.seen("arm", is_alive=True)
+        assert not reaper._absences
+
+
+@pytest.mark.parametrize(
+    "robots", [24, pytest.param(300, marks=[pytest.mark.chaos, pytest.mark.slow])]
+)
+def test_many_silent_robots_keep_their_sessions_through_a_router(
+    checkpoint, policy, router, robots
+):
+    """Every session is asked for, while others open, and none is closed."""
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))))
+            for _ in range(4)
+        ]
+        server = stack.enter_context(
+            ZenohTransport.open(ZenohSettings(mode="peer", connect=(router.endpoint,)))
+        )
+        service = stack.enter_context(
+            serving(checkpoint, policy, server, max_sessions=robots, grace_s=1)
+        )
+
+        def opened(number: int) -> RemotePolicy:
+            name, node = f"arm-{number}", nodes[number % len(nodes)]
+            return RemotePolicy("zenoh", "test", client_id=name, transport=node, timeout_s=30.0)
+
+        with ThreadPoolExecutor(8) as pool:
+            fleet = list(pool.map(opened, range(robots)))
+        for robot in fleet:
+            stack.callback(robot.close)
+        first = {session.id for session in service._sessions.snapshot().values()}
+        for _ in range(3):
+            for segment in service._sessions.snapshot():
+                service._reaper.seen(segment, is_alive=False)
+            eventually(lambda: not service._reaper._absences, 60)
+        now = service._sessions.snapshot().values()
+        assert ({session.id for session in now}, len(now)) == (first, robots)
