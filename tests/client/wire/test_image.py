@@ -99,7 +99,7 @@ def test_another_quality_is_refused(quality):
 
 @pytest.mark.parametrize("codec", ["raw", "jpeg"])
 @pytest.mark.parametrize(
-    "shape", [(-1, 4, 3), (0, 4, 3), (4, 4, 4), (2**40, 2**40, 3), (8192, 4097, 3)]
+    "shape", [(-1, 4, 3), (0, 4, 3), (4, 4, 4), (2**40, 2**40, 3), (4096, 3073, 3)]
 )
 def test_hostile_shapes_are_refused(codec, shape):
     with pytest.raises(BadImage):
@@ -181,13 +181,13 @@ def test_a_marker_without_a_length_hides_no_frame_header(marker):
     fill += b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment
     evil = head + fill + data[2:at] + data[at + len(frame) :]
     assert evil[told_at : told_at + len(told)] == told
-    with pytest.raises(BadImage, match="no frame header"):
+    with pytest.raises(BadImage, match=r"where a marker must be|ends before"):
         decode_image(Image("jpeg", (24, 16, 3), memoryview(evil)))
 
 
 def test_the_search_for_the_frame_header_is_bounded():
     data = memoryview(b"\xff\xd8" + b"\xff" * 10_000 + jpeg()[2:])
-    with pytest.raises(BadImage, match="no frame header"):
+    with pytest.raises(BadImage, match="ff ff where a marker must be"):
         decode_image(Image("jpeg", (32, 48, 3), data))
 
 

@@ -133,9 +133,13 @@ def test_extensions_are_refused(head):
     assert "no number, text" in problem_of(bytes([head]) + bytes(20))
 
 
-def repeated_keys(size: int) -> bytes:
-    count = size // 6
-    return b"\xdf" + count.to_bytes(4, "big") + b"\xa4task\xa0" * count
+TENSOR = {"dtype": "float32", "shape": [1], "data": b"1234"}
+IMAGE = {"codec": "raw", "shape": [1, 1, 3], "data": b"123"}
+
+
+def repeated(key: str, value: object, size: int) -> bytes:
+    item = pack(key) + pack(value)
+    return b"\xdf" + (size // len(item)).to_bytes(4, "big") + item * (size // len(item))
 
 
 def unknown_fields(size: int) -> bytes:
@@ -147,21 +151,19 @@ def unknown_fields(size: int) -> bytes:
     )
 
 
-def long_text(field: bytes, size: int) -> bytes:
-    part = b"\x83\xa5codec\xa3raw\xa5dtype\xa5uint8\xa5shape\x93\x01\x01\x03"
-    value = b"\xdb" + size.to_bytes(4, "big") + b"x" * size
-    short = {b"codec": b"\xa5codec\xa3raw", b"dtype": b"\xa5dtype\xa5uint8"}[field]
-    long = part.replace(short, b"\xa5" + field + value)
-    return b"\x81\xa6images\x81\xa1a" + long
+def long_text(value: object, size: int) -> bytes:
+    """`value`, whose text "LONG" has this size instead."""
+    return pack(value).replace(b"\xa4LONG", b"\xdb" + size.to_bytes(4, "big") + b"x" * size)
 
 
 SIZE = 60_000_000
 BOMBS = {
-    "repeated keys": lambda: repeated_keys(SIZE),
+    "repeated texts": lambda: repeated("task", "", SIZE),
+    "repeated vectors": lambda: repeated("vectors", {"a": TENSOR}, SIZE),
     "unknown fields": lambda: unknown_fields(SIZE // 4),
-    "a long codec": lambda: long_text(b"codec", SIZE),
-    "a long dtype": lambda: long_text(b"dtype", SIZE),
-    "a long unknown text": lambda: b"\x81\xa1x\xdb" + SIZE.to_bytes(4, "big") + b"x" * SIZE,
+    "a long codec": lambda: long_text({"images": {"a": IMAGE | {"codec": "LONG"}}}, SIZE),
+    "a long dtype": lambda: long_text({"vectors": {"a": TENSOR | {"dtype": "LONG"}}}, SIZE),
+    "a long unknown text": lambda: long_text({"added_later": "LONG"}, SIZE),
     "many small maps": lambda: b"\x81\xa1x\xdd" + (SIZE // 4).to_bytes(4, "big") + b"\x80" * SIZE,
     "a long key": lambda: b"\x81\xdb" + SIZE.to_bytes(4, "big") + b"x" * SIZE + b"\x01",
     "a long binary key": lambda: b"\x81\xc6" + SIZE.to_bytes(4, "big") + b"x" * SIZE + b"\x01",

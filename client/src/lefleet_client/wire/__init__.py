@@ -1,16 +1,17 @@
 """The language of robots and policy servers: the one place that knows how bytes are laid out.
 
-    errors       what is wrong with a name, a header, a body or an image
-    limits       schema versions, and how large anything from the network may be
-    keys         where in the key tree a message goes
-    header       27 bytes that route and correlate a message
-    tensor       arrays inside a body
-    image, jpeg  pictures inside a body, several in parallel
-    structure    what a body may consist of
-    bodies       messages to MessagePack and back
-    observation  what a robot sends
-    replies      what a server publishes: chunks and events
-    session      status and capabilities of a server; opening, resetting and closing a session
+    errors        what is wrong with a name, a header, a body or an image
+    limits        schema versions, and how large anything from the network may be
+    keys          where in the key tree a message goes
+    header        27 bytes that route and correlate a message
+    tensor        arrays inside a body
+    image, jpeg   pictures inside a body, several in parallel
+    jpeg_markers  what a JPEG may consist of
+    structure     what a body may consist of
+    bodies        messages to MessagePack and back
+    observation   what a robot sends
+    replies       what a server publishes: chunks and events
+    session       status and capabilities of a server; opening, resetting and closing a session
 
 Bytes come from `transport` and from captures on disk, and go back there. Everything is checked
 here, before memory is taken for it: what a `Body` returns is typed and complete. Imports msgspec,

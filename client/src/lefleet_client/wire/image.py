@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lefleet_client.wire.errors import BadImage
 from lefleet_client.wire.jpeg import decode_jpeg, encode_jpeg
-from lefleet_client.wire.limits import MAX_IMAGE_PIXELS
+from lefleet_client.wire.limits import KIB, MAX_IMAGE_PIXELS
 from lefleet_client.wire.tensor import octets
 
 A = TypeVar("A")
@@ -23,6 +23,9 @@ ImageCodec = Literal["jpeg", "raw"]
 
 _CHANNELS = 3
 _MAX_JPEG_SIDE = 65500
+_MORE_JPEG_BYTES = 128 * KIB
+"""Tables, and what cameras and programs note. Noise of the best quality is smaller than twice its
+pixels."""
 
 
 class Image(Struct, frozen=True):
@@ -34,7 +37,9 @@ class Image(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.codec not in get_args(ImageCodec):
-            raise BadImage(f"codec {self.codec!r} is not one of {', '.join(get_args(ImageCodec))}")
+            raise BadImage(
+                f"codec {self.codec[:40]!r} is not one of {', '.join(get_args(ImageCodec))}"
+            )
         height, width, channels = self.shape
         if height < 1 or width < 1 or channels != _CHANNELS:
             raise BadImage(f"shape {self.shape} is not height x width x {_CHANNELS}")
@@ -43,6 +48,12 @@ class Image(Struct, frozen=True):
         expected = prod(self.shape)
         if self.codec == "raw" and self.data.nbytes != expected:
             raise BadImage(f"shape {self.shape} is {expected} bytes, data has {self.data.nbytes}")
+        most = 2 * expected + _MORE_JPEG_BYTES
+        if self.data.nbytes > most:
+            raise BadImage(
+                f"a JPEG of shape {self.shape} needs at most {most} bytes, data has "
+                f"{self.data.nbytes}"
+            )
 
     @property
     def pixels(self) -> int:

@@ -4,24 +4,13 @@ simplejpeg is the faster one. It has no build for every robot's computer; there 
 """
 
 import importlib
-import struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lefleet_client.wire.errors import BadImage
-
-_START = b"\xff\xd8"
-_END = b"\xff\xd9"
-_FILL = 0xFF
-_BASELINE = (0xC0, 0xC1)
-# Frames of other kinds. A progressive one can send a decoder over the image again and again.
-_OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_SCAN = 0xDA
-# Markers that stand alone. What follows them is no length, and a decoder may go on elsewhere.
-_ALONE = frozenset((0x00, 0x01, *range(0xD0, 0xDA)))
-_MAX_SEGMENTS = 64
+from lefleet_client.wire.errors import BadImage, excerpt
+from lefleet_client.wire.jpeg_markers import jpeg_shape
 
 
 class SimpleJpegCodec:
@@ -43,7 +32,7 @@ class SimpleJpegCodec:
                 data, colorspace="RGB", buffer=image, strict=True
             )
         except ValueError as error:
-            raise BadImage(f"the JPEG cannot be decoded: {error}") from None
+            raise BadImage(f"the JPEG cannot be decoded: {excerpt(str(error))}") from None
         return image if decoded.shape == shape else decoded
 
 
@@ -69,15 +58,12 @@ class OpenCvCodec:
 
     def decode(self, data: memoryview, _: tuple[int, int, int]) -> NDArray[np.uint8]:
         cv2 = self._cv2
-        # OpenCV fills what is missing with grey, without an error.
-        if data[-2:] != _END:
-            raise BadImage("the JPEG is cut off")
         # A camera's note about its orientation must not turn the image.
         flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
         try:
             decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         except cv2.error as error:
-            raise BadImage(f"the JPEG cannot be decoded: {error}") from None
+            raise BadImage(f"the JPEG cannot be decoded: {excerpt(str(error))}") from None
         if decoded is None:
             raise BadImage("the JPEG cannot be decoded")
         return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), np.uint8)
@@ -97,30 +83,9 @@ def encode_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
 
 def decode_jpeg(data: memoryview, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """The image, which must have exactly this shape; the library never chooses the size."""
-    if (found := _shape(data)) != shape:
+    if (found := jpeg_shape(data)) != shape:
         raise BadImage(f"the JPEG is {found}, not {shape}")
     image = _codec.decode(data, shape)
     if image.shape != shape:
         raise BadImage(f"the JPEG is {image.shape}, not {shape}")
     return image
-
-
-def _shape(data: memoryview) -> tuple[int, int, int]:
-    """Height, width and channels, from the frame header."""
-    if data[:2] != _START:
-        raise BadImage("the data is not a JPEG")
-    at = 2
-    try:
-        for _ in range(_MAX_SEGMENTS):
-            prefix, marker, length = struct.unpack_from(">BBH", data, at)
-            if prefix != _FILL or marker == _SCAN or marker in _ALONE:
-                break
-            if marker in _OTHER_FRAMES:
-                raise BadImage("the JPEG is not a baseline one")
-            if marker in _BASELINE:
-                height, width, channels = struct.unpack_from(">HHB", data, at + 5)
-                return height, width, channels
-            at += 1 if marker == _FILL else 2 + length
-    except struct.error:
-        raise BadImage("the JPEG is cut off") from None
-    raise BadImage("the JPEG has no frame header where one must be")
