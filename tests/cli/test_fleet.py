@@ -37,7 +37,7 @@ EVIL = "\x1b]0;owned\x07arm\nforged \x9b2J"
 
 @pytest.fixture
 def hostile(router):
-    """A server whose every name is a terminal's command."""
+    """Servers whose every name, and whose robot's names, are commands for a terminal."""
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
         robot = msgspec.structs.replace(
             status().clients[0], client_id=EVIL, robot_type=EVIL, image_codec=EVIL
@@ -45,18 +45,27 @@ def hostile(router):
         served = msgspec.structs.replace(
             status().capabilities, model=EVIL, revision=EVIL, serving_mode=EVIL, digest=EVIL
         )
-        told = status(service=EVIL, server=EVIL, capabilities=served, clients=(robot,))
-        key = ServiceKeys("m", "main", "evil").server("evil").status
+        told = status(service=EVIL, server=EVIL, capabilities=served)
+        key = ServiceKeys(EVIL, EVIL, EVIL).server(EVIL).status
         transport.serve(key, lambda _: STATUS.encode(told))
+        visited = status(service="good", server="good", clients=(robot,))
+        good = ServiceKeys("lerobot/act", "main", "good").server("good").status
+        transport.serve(good, lambda _: STATUS.encode(visited))
         broken = ServiceKeys("m", "main", "broken").server("broken").status
         transport.serve(broken, lambda _: b"no status")
         yield
 
 
-@pytest.mark.parametrize("command", [["fleet"], ["ping", "sew", "--timeout-s", "0.5"]])
-def test_names_of_others_cannot_command_the_terminal(lefleet, router, hostile, command):
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (["fleet"], "?]0;owned?arm?forged"),
+        (["ping", "sew", "--timeout-s", "0.5"], "Available services: good."),
+    ],
+)
+def test_names_of_others_cannot_command_the_terminal(lefleet, router, hostile, command, text):
     _, out, err = lefleet(*command, "--connect", router.endpoint)
-    assert "?]0;owned?arm?forged" in out + err
+    assert text in out + err
     assert all(letter.isprintable() for letter in (out + err).replace("\n", ""))
     assert not any(line.startswith("forged") for line in (out + err).splitlines())
 
@@ -74,7 +83,7 @@ def servers(router):
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
         for service, name in (("fold", "left"), ("fold", "right"), ("pour", "third")):
             told = status(service=service, server=name, draining=name == "right")
-            key = ServiceKeys("m", "main", service).server(name).status
+            key = ServiceKeys("lerobot/act", "main", service).server(name).status
             transport.serve(key, lambda _, told=told: STATUS.encode(told))
         yield
 

@@ -27,9 +27,10 @@ PUBLIC = {
     wire: """
         ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body BodyLimits CHUNK Capabilities
         ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image
-        MAX_MESSAGE_BYTES MessageType NEWER NoCommonVersion OBSERVATION OLDEST_VERSION Observation
-        ObservationLimits ParsedKey Probed REPLACED RESET RESET_REPLY RequestFailed Reset ResetAck
-        ResetReply SCHEMA_VERSION SESSION_REPLY SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
+        MAX_HISTORY MAX_IMAGE_PIXELS MAX_MESSAGE_BYTES MessageType NEWER NoCommonVersion
+        OBSERVATION OLDEST_VERSION Observation ObservationLimits ParsedKey Probed REPLACED RESET
+        RESET_REPLY RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY
+        SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
         ServerStatus ServiceKeys SessionAck SessionClose SessionCloseAck SessionClosed
         SessionOpen SessionRejected SessionReply SessionRequest SessionStatus StatusRequest
         Tensor WireError agree decode_image decode_images decode_observation decode_tensor
@@ -41,9 +42,9 @@ PUBLIC = {
         Question Reply Sample ThreadsEnded Tls Transport TransportError ZenohFailed ZenohSettings
         ZenohTransport ask_one certificate_identity certified_name is_gone""",
     testing: "MemoryNetwork MemoryTransport",
-    remote: """BadObservation NoServer PingReport Refused RemoteChunk RemoteError RemotePolicy
-        Replaced RequestRejected RobotFeatures ServerDraining SeveralServices Spread TimedOut Timing
-        WrongModel discover example_observation ping""",
+    remote: """BadChunk BadObservation NoServer PingReport Refused RemoteChunk RemoteError
+        RemotePolicy Replaced RequestRejected RobotFeatures ServerDraining SeveralServices
+        Spread TimedOut Timing WrongModel discover example_observation ping""",
     lefleet_client: "RemoteError RemotePolicy RobotFeatures",
 }
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import RemoteError, RemotePolicy, policy
+from lefleet_client.remote import RemoteError, RemotePolicy, guard
 from lefleet_client.transport import Closed
 from lefleet_client.transport import exit as at_exit
 from tests.client.remote.scripted import Once, ScriptedServer, observation
 from tests.client.transport.networks import OverRouter
 from tests.client.transport.waiting import LONG_S, bounded, eventually
 
-FOLDER = Path(policy.__file__).parent
+FOLDER = Path(guard.__file__).parent
 BELOW = {str(FOLDER / f"{name}.py") for name in ("connection", "machine", "exchange", "endpoints")}
-EVERYWHERE = {policy.__file__, *BELOW}
+EVERYWHERE = {str(FOLDER / "policy.py"), guard.__file__, *BELOW}
 
 
 class Interruption:
@@ -155,7 +155,7 @@ def test_a_policy_that_cannot_be_made_leaves_no_transport_open(monkeypatch, fail
     network = OverRouter()
     before = list(at_exit._exit._open)
     if failing == "CloseAtExit":
-        monkeypatch.setattr(policy, "CloseAtExit", fail)
+        monkeypatch.setattr(guard, "CloseAtExit", fail)
     with pytest.raises(TypeError if failing == "tags" else RemoteError):
         RemotePolicy(network.router.endpoint, tags=1 if failing == "tags" else None)
     assert list(at_exit._exit._open) == before

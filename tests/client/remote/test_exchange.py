@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import (
-    TimedOut,
-)
+from lefleet_client.remote import RequestRejected, TimedOut, machine
 from tests.client.remote.scripted import (
     Once,
     answer,
@@ -149,3 +147,75 @@ def test_a_chunk_that_came_while_the_server_was_looked_for_is_taken_at_the_deadl
     node.present = look_until_the_deadline
     with hurried(policy, 0.5):
         assert policy.infer(observation()).seq_id == server.observations[0].header.seq_id
+
+
+def overtaken(request) -> None:
+    reason = f"{wire.NEWER}: episode 4294967295 has begun"
+    request.event(wire.RequestFailed(seq_id=request.header.seq_id, reason=reason))
+
+
+def test_a_robot_behind_a_forged_number_gets_a_new_session(any_world, caplog):
+    def answer_second(request):
+        overtaken(request) if once else request.chunk()
+
+    once = Once()
+    server = any_world.server(act=answer_second)
+    policy = any_world.robot()
+    policy.reset()
+    assert policy.infer(observation(2.0)).model[0, 0] == 6.0
+    first, second = server.opens
+    assert (second.session_epoch - first.session_epoch) % 2**32 == 1
+    assert (first.episode_id, first.seq_id) == (0, 0)
+    (refused, answered) = server.observations
+    assert (second.episode_id, second.seq_id) == (1, refused.header.seq_id)
+    assert answered.header.seq_id > refused.header.seq_id
+    assert len(server.closes) == 1
+    assert "newer observations under this client_id" in caplog.text
+
+
+def test_a_robot_that_is_always_overtaken_fails_after_some_sessions(world):
+    server = world.server(act=overtaken)
+    policy = world.robot()
+    with pytest.raises(RequestRejected, match="another program uses this client_id") as caught:
+        policy.infer(observation())
+    assert caught.value.reason.startswith(wire.NEWER)
+    assert len(server.opens) == machine.MOST_OVERTAKEN + 1
+    server.act = answer
+    assert policy.infer(observation(2.0)).model[0, 0] == 6.0
+
+
+def test_a_probe_that_is_overtaken_leads_to_a_new_session(world):
+    def answer_second(request):
+        overtaken(request) if once else answer(request)
+
+    once = Once()
+    server = world.server(act=answer_second)
+    assert world.robot().infer(observation(2.0, image=True)).model[0, 0] == 6.0
+    assert len(server.opens) == 2
+
+
+def test_a_reset_behind_a_forged_episode_leads_to_a_new_session(world, caplog):
+    server = world.server()
+    policy = world.robot()
+    newest = wire.ResetAck(session_id="a", episode_id=2**32 - 1)
+    server._declared[1].close()
+    forged = server._transport.serve(
+        server._keys.any_client.reset, lambda question: wire.RESET_REPLY.encode(newest)
+    )
+    policy.reset()
+    forged.close()
+    assert policy.infer(observation(2.0)).model[0, 0] == 6.0
+    assert [one.episode_id for one in server.opens] == [0, 1]
+    assert server.observations[0].header.episode_id == 1
+
+
+def test_messages_that_cannot_be_read_are_counted_in_the_error(world, caplog):
+    def garbage(request):
+        for _ in range(3):
+            request.say(wire.MessageType.CHUNK, b"\xc1")
+
+    world.server(act=garbage)
+    policy = world.robot()
+    with hurried(policy, 0.3), pytest.raises(TimedOut, match="and 3 messages under its name"):
+        policy.infer(observation())
+    assert caplog.text.count("a message cannot be read") == 1

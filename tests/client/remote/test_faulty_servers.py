@@ -1,18 +1,15 @@
 """Servers that acknowledge or send other than what was asked for."""
 
 import msgspec
-import numpy as np
 import pytest
 
 from lefleet_client import wire
 from lefleet_client.remote import (
     NoServer,
-    RemoteError,
     WrongModel,
 )
 from lefleet_client.wire import header
 from tests.client.remote.scripted import (
-    STEPS,
     answer,
     keep_asking,
     observation,
@@ -60,16 +57,6 @@ def test_an_ack_of_another_instance_than_the_one_found_opens_nothing(world):
     assert len(server.closes) == len(server.opens)
     server.instance_id = "a-2"
     assert world.robot().ack.instance_id == "a-2"
-
-
-def test_a_chunk_of_other_columns_is_refused(world):
-    other = wire.encode_tensor(np.zeros((STEPS, 7), np.float32))
-    server = world.server(act=lambda request: request.chunk(chunk_model=other, chunk_robot=other))
-    policy = world.robot()
-    with pytest.raises(RemoteError, match=r"chunk has 7 columns, and its contract 2: shoulder.pos"):
-        policy.infer(observation())
-    server.act = answer
-    assert policy.infer(observation()).robot.shape == (STEPS, 2)
 
 
 def test_headers_are_written_in_the_version_that_was_agreed_on(world, monkeypatch):

@@ -7,7 +7,14 @@ import msgspec
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import NoServer, Refused, Replaced, WrongModel, machine
+from lefleet_client.remote import (
+    NoServer,
+    Refused,
+    Replaced,
+    RequestRejected,
+    WrongModel,
+    machine,
+)
 from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.machine import advance, backoff_s, begin
 from lefleet_client.remote.states import (
@@ -21,6 +28,7 @@ from lefleet_client.remote.states import (
     LeaveServer,
     NoSession,
     OpenSession,
+    Overtaken,
     Phase,
     ServersFound,
     Signal,
@@ -71,6 +79,7 @@ EVENTS = {
     "closed": wire.SessionClosed(reason="the server stopped"),
     "replaced": wire.SessionClosed(reason="replaced by a newer session"),
     "foreign digest": ForeignDigest("d2"),
+    "overtaken": Overtaken("newer: episode 7 has begun"),
     "same instance": InstancesSeen(frozenset({"a-1"})),
     "twin": InstancesSeen(frozenset({"a-1", "a-2"})),
     "other instance": InstancesSeen(frozenset({"a-2"})),
@@ -95,6 +104,7 @@ TABLE = {
     ("OPEN", "closed"): LOST,
     ("OPEN", "replaced"): ("FAILED", "leave replaced"),
     ("OPEN", "foreign digest"): ("FAILED", "close lost"),
+    ("OPEN", "overtaken"): ("BACKOFF", "close overtaken"),
     ("OPEN", "twin"): ("OPEN", "twin"),
     ("OPEN", "other instance"): LOST,
     ("OPEN", "codec"): ("OPEN", ""),
@@ -105,6 +115,7 @@ TABLE = {
     ("OPEN, draining", "closed"): LOST,
     ("OPEN, draining", "replaced"): ("FAILED", "leave replaced"),
     ("OPEN, draining", "foreign digest"): ("FAILED", "close lost"),
+    ("OPEN, draining", "overtaken"): ("BACKOFF", "close overtaken"),
     ("OPEN, draining", "twin"): ("OPEN", "twin"),
     ("OPEN, draining", "other instance"): LOST,
     ("OPEN, draining", "codec"): ("OPEN", ""),
@@ -117,6 +128,7 @@ TABLE = {
     ("OPEN, gone", "closed"): LOST,
     ("OPEN, gone", "replaced"): ("FAILED", "leave replaced"),
     ("OPEN, gone", "foreign digest"): ("FAILED", "close lost"),
+    ("OPEN, gone", "overtaken"): ("BACKOFF", "close overtaken"),
     ("OPEN, gone", "twin"): ("OPEN", "twin"),
     ("OPEN, gone", "other instance"): LOST,
     ("OPEN, gone", "codec"): ("OPEN", ""),
@@ -165,9 +177,9 @@ def test_the_table_names_only_what_exists():
 
 def test_every_attempt_has_an_epoch_of_its_own():
     opening, (first,) = advance(SEARCHING, ServersFound((A, B)), NOW_S)
-    assert (first.status, first.is_last, first.request.session_epoch) == (A, False, 7)
+    assert (first.status, first.is_last, first.session_epoch) == (A, False, 7)
     opening, (_, second) = advance(opening, NoSession("no answer"), NOW_S)
-    assert (second.status, second.is_last, second.request.session_epoch) == (B, True, 8)
+    assert (second.status, second.is_last, second.session_epoch) == (B, True, 8)
     assert advance(OPENING, ack_for(OPENING), NOW_S)[0].session_epoch == 7
     last, _ = begin(SPEC, session_epoch=2**32 - 1)
     assert after(last, ServersFound((A,))).session_epoch == 0
@@ -232,6 +244,50 @@ def test_a_replaced_robot_stays_replaced():
     assert isinstance(replaced.trouble, Replaced)
     assert "its own client_id" in str(replaced.trouble)
     assert after(replaced, Signal.FAILURE_RAISED, Signal.SEND_ASKED, Signal.TICK) == replaced
+
+
+def reopened(state):
+    """The next session, opened when the backoff is over."""
+    opening = after(state, Signal.TICK, ServersFound((A,)), now_s=state.retry_at_s)
+    return after(opening, ack_for(opening))
+
+
+def test_an_overtaken_robot_opens_some_sessions_ever_further_apart_and_then_fails():
+    newer, state, waits = EVENTS["overtaken"], OPEN, []
+    for _ in range(machine.MOST_OVERTAKEN):
+        state = after(state, newer)
+        waits.append(state.retry_at_s - NOW_S)
+        state = reopened(state)
+    assert waits == sorted(waits)
+    failed = after(state, newer)
+    assert failed.phase is Phase.FAILED
+    assert isinstance(failed.trouble, RequestRejected)
+    assert "in 4 sessions in a row: another program uses this client_id" in str(failed.trouble)
+    assert "use TLS" in str(failed.trouble)
+    assert after(failed, Signal.FAILURE_RAISED).phase is Phase.SEARCHING
+
+
+def test_an_answer_ends_the_count_of_sessions_that_were_overtaken():
+    state = OPEN
+    for _ in range(2 * machine.MOST_OVERTAKEN):
+        state = reopened(after(state, EVENTS["overtaken"]))
+        assert state.overtaken == 1
+        state = after(state, Signal.ANSWERED)
+
+
+@pytest.mark.parametrize(("ack", "own"), [(True, False), (False, True), (False, False)])
+def test_a_session_over_an_insecure_network_begins_with_a_warning(ack, own):
+    opening = replace(OPENING, spec=replace(SPEC, is_insecure=own))
+    _, (opened,) = advance(opening, ack_for(opening, insecure=ack, warnings=("fps: 15",)), NOW_S)
+    *insecure, last = opened.warnings
+    assert last == "fps: 15"
+    assert [text.split(":")[0] for text in insecure] == ["insecure"] * (ack or own)
+
+
+def test_the_warnings_of_a_server_are_cut():
+    _, (opened,) = advance(OPENING, ack_for(OPENING, warnings=("x\n" * 8000,) * 256), NOW_S)
+    assert (len(opened.warnings), {len(text) for text in opened.warnings}) == (16, {200})
+    assert all(text.isprintable() for text in opened.warnings)
 
 
 def test_backoff_doubles_up_to_a_limit_and_differs_between_robots():

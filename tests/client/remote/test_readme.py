@@ -19,7 +19,10 @@ def blocks() -> list[str]:
 def test_the_first_example_runs():
     network = OverRouter()
     ScriptedServer(network.node())
-    code = blocks()[0].replace("tcp/10.0.0.5:7447", network.router.endpoint)
+    on_one_machine = f'"{network.router.endpoint}", "fold"'
+    code = blocks()[0].replace(
+        '"tls/10.0.0.5:7447", "fold", tls="certs/robot-arm-7"', on_one_machine
+    )
     state, rgb = observation(image=True).values()
     names: dict[str, object] = {"state": state, "rgb": rgb}
     exec(code, names)

@@ -2,13 +2,15 @@
 
     errors       what can go wrong, as the robot's operator needs to know it
     observation  a robot's features and arrays, and the body of an observation
+    checks       whether what a server says can be true
     discovery    which servers are there, which fit, whether one acknowledged what was asked
     states       state, events and actions of the connection
     machine      the connection's transitions, as a pure function
     endpoints    what is declared and asked for one session, and what callbacks leave
     connection   performs the actions, and feeds the events
     exchange     one call: choose the image codec, send, wait, send again, until a chunk comes
-    policy       RemotePolicy: one caller at a time
+    guard        one caller at a time, and closing from any thread or signal handler
+    policy       RemotePolicy
     ping         where the time goes
 
 Arrays come from a robot's control loop and go back there; bytes go through `wire` and `transport`.
@@ -19,6 +21,7 @@ it.
 
 from lefleet_client.remote.discovery import discover
 from lefleet_client.remote.errors import (
+    BadChunk,
     BadObservation,
     NoServer,
     Refused,
@@ -36,6 +39,7 @@ from lefleet_client.remote.ping import PingReport, Spread, example_observation, 
 from lefleet_client.remote.policy import RemotePolicy
 
 __all__ = [
+    "BadChunk",
     "BadObservation",
     "NoServer",
     "PingReport",

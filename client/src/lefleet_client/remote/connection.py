@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lefleet_client import wire
+from lefleet_client.remote.checks import shown
 from lefleet_client.remote.discovery import SessionSpec, ask_statuses, named
 from lefleet_client.remote.endpoints import Inbox, PresenceSeen, Received, SessionEndpoints
 from lefleet_client.remote.errors import RemoteError
@@ -27,6 +28,7 @@ from lefleet_client.remote.states import (
     InstancesSeen,
     LeaveServer,
     OpenSession,
+    Overtaken,
     Phase,
     ServersFound,
     Signal,
@@ -51,6 +53,13 @@ def log_notice(notice: ConnectionNotice) -> None:
         _LOG.warning("server %s: %s", notice.server, warning)
     if notice.kind == "lost":
         _LOG.info("left server %s, which %s", notice.server, notice.reason)
+    elif notice.kind == "overtaken":
+        _LOG.warning(
+            "server %s has seen newer observations under this client_id than this robot sent (%s); "
+            "a new session is opened. Does another program use the client_id?",
+            notice.server,
+            notice.reason,
+        )
     elif notice.kind == "twin":
         _LOG.warning("two servers are named %s; give each its own server_name", notice.server)
 
@@ -76,7 +85,8 @@ class Connection:
         self._ask_timeout_s = ask_timeout_s
         self._listener = listener
         self._inbox = Inbox()
-        self._has_warned = False
+        self._ignored = 0
+        self._episode_id = self._seq_id = 0
         self._endpoints: SessionEndpoints | None = None
         self._watch: Declared | None = None
         self._is_ending = False
@@ -93,6 +103,11 @@ class Connection:
         if self._state.session is None:
             raise self._trouble()
         return self._state.session
+
+    @property
+    def ignored(self) -> int:
+        """Messages of the newest session that were dropped, because they cannot be read."""
+        return self._ignored
 
     @property
     def is_ending(self) -> bool:
@@ -155,6 +170,7 @@ class Connection:
     def send(self, body: bytes, seq_id: int, episode_id: int, client_mono_ns: int) -> None:
         """Publish an observation, in the version that the server agreed to."""
         ack = self.session.ack
+        self._episode_id, self._seq_id = episode_id, seq_id
         header = wire.Header(
             wire.MessageType.OBSERVATION,
             seq_id=seq_id,
@@ -185,6 +201,13 @@ class Connection:
         """Say that the last observation stayed unanswered; `ready` then looks after the server."""
         self._feed(Signal.ANSWER_OVERDUE)
 
+    def overtaken(self, reason: str) -> None:
+        """Say that the server knows newer numbers than those of this robot."""
+        self._feed(Overtaken(reason))
+
+    def answered(self) -> None:
+        self._feed(Signal.ANSWERED)
+
     def choose_codec(self, codec: Codec) -> None:
         self._feed(CodecChosen(codec))
 
@@ -193,12 +216,16 @@ class Connection:
 
         Without a usable session nothing is said: the next observation has the episode's number.
         """
+        self._episode_id = episode_id
         self.poll()
         if not self._state.is_usable or self._endpoints is None:
             return True
         reply = self._endpoints.reset(self.session.ack.session_id, episode_id, timeout_s)
         if isinstance(reply, wire.SessionClosed):
             self._feed(reply)
+            return True
+        if reply is not None and reply.episode_id > episode_id:
+            self.overtaken(f"{wire.NEWER}: episode {reply.episode_id} has begun")
             return True
         return reply is not None and reply.episode_id == episode_id
 
@@ -237,9 +264,14 @@ class Connection:
             return None
         if isinstance(action, OpenSession):
             self._leave()
-            self._endpoints = SessionEndpoints(
-                self._transport, action.status, action.request, self._inbox
+            self._ignored = 0
+            request = self._state.spec.opening(
+                action.status,
+                action.session_epoch,
+                episode_id=self._episode_id,
+                seq_id=self._seq_id,
             )
+            self._endpoints = SessionEndpoints(self._transport, action.status, request, self._inbox)
             most_s = left_s if action.is_last else self._ask_timeout_s
             return self._endpoints.open(min(left_s, most_s))
         if self._endpoints is None:
@@ -276,16 +308,18 @@ class Connection:
         ack = self.session.ack
         if header.session_epoch != ack.session_epoch:
             return False
-        if header.schema_version != ack.schema_version and not self._has_warned:
-            self._has_warned = True
-            _LOG.warning(
-                "server %s: a message of schema version %d is dropped, the session is of %d "
-                "(further ones are not logged)",
-                self.session.status.server,
-                header.schema_version,
-                ack.schema_version,
+        if header.schema_version != ack.schema_version:
+            self._ignore(
+                f"a message of schema version {header.schema_version} is dropped, the session is "
+                f"of {ack.schema_version}"
             )
         return header.schema_version == ack.schema_version
+
+    def _ignore(self, text: str) -> None:
+        self._ignored += 1
+        if self._ignored == 1:
+            server = self.session.status.server
+            _LOG.warning("server %s: %s (further ones are only counted)", server, shown(text, 400))
 
     def _read(self, item: Received) -> Arrived | None:
         session = self.session
@@ -298,7 +332,7 @@ class Connection:
                 return None
             event = wire.EVENT.decode(item.payload)
         except wire.BadBody as error:
-            _LOG.warning("server %s: a message cannot be read: %s", session.status.server, error)
+            self._ignore(f"a message cannot be read: {error}")
             return None
         if isinstance(event, wire.Draining | wire.SessionClosed):
             self._feed(event)

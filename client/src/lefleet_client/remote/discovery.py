@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lefleet_client import wire
+from lefleet_client.remote.checks import LONGEST_REASON, shown, status_fault
 from lefleet_client.remote.errors import (
     NoServer,
     Refused,
@@ -18,6 +19,7 @@ from lefleet_client.remote.observation import RobotFeatures
 from lefleet_client.transport import Reply, Transport
 
 _LOG = logging.getLogger(__name__)
+_MOST_KINDS = 8
 
 
 def discover(
@@ -43,19 +45,29 @@ def discover(
 def ask_statuses(
     transport: Transport, pattern: str, timeout_s: float, *, with_clients: bool = False
 ) -> tuple[tuple[wire.ServerStatus, ...], bool]:
-    """The statuses under these keys, and whether every server that was asked has answered."""
+    """The statuses under these keys, and whether every server that was asked has answered.
+
+    A status that cannot be read, or cannot be of its key, is ignored.
+    """
     request = wire.STATUS_REQUEST.encode(wire.StatusRequest(with_clients=with_clients))
     answers = transport.ask(pattern, request, timeout_s)
-    read = [_read(reply) for reply in answers.replies]
-    return tuple(status for status in read if status is not None), answers.is_complete
+    read = [(reply.key, _read(reply)) for reply in answers.replies]
+    faults = [(key, one) for key, one in read if isinstance(one, str)]
+    if faults:
+        more = f" ({len(faults) - 1} further ones too)" if faults[1:] else ""
+        key, fault_text = faults[0]
+        _LOG.warning("%s: the status is ignored: %s%s", shown(key), fault_text, more)
+    statuses = tuple(one for _, one in read if isinstance(one, wire.ServerStatus))
+    return statuses, answers.is_complete
 
 
-def _read(reply: Reply) -> wire.ServerStatus | None:
+def _read(reply: Reply) -> wire.ServerStatus | str:
+    """The status, or what is wrong with it."""
     try:
-        return wire.STATUS.decode(reply.payload)
+        status = wire.STATUS.decode(reply.payload)
     except wire.BadBody as error:
-        _LOG.warning("%s: the status cannot be read: %s", reply.key, error)
-        return None
+        return shown(str(error))
+    return status_fault(reply.key, status) or status
 
 
 def kind(status: wire.ServerStatus) -> tuple[str, str, str]:
@@ -95,6 +107,8 @@ class SessionSpec:
     wants_rtc: bool = False
     image_codec: wire.CodecChoice = "auto"
     tags: Mapping[str, str] = field(default_factory=dict)
+    is_insecure: bool = False
+    """Whether the robot's own link goes beyond this machine without TLS."""
     is_bound: bool = False
 
     @property
@@ -114,7 +128,10 @@ class SessionSpec:
             is_bound=True,
         )
 
-    def opening(self, status: wire.ServerStatus, session_epoch: int) -> wire.SessionOpen:
+    def opening(
+        self, status: wire.ServerStatus, session_epoch: int, *, episode_id: int, seq_id: int
+    ) -> wire.SessionOpen:
+        """The question; the last two are the numbers that the robot used last."""
         served = status.capabilities
         robot = self.robot or RobotFeatures.of(served.contract)
         return wire.SessionOpen(
@@ -133,6 +150,8 @@ class SessionSpec:
             pin_digest=self.pin_digest,
             image_codec=self.image_codec,
             tags=dict(self.tags),
+            episode_id=episode_id,
+            seq_id=seq_id,
         )
 
 
@@ -200,6 +219,11 @@ def fault(
                 f"server {status.server} is faulty: {name} {there!r} was asked for, "
                 f"{acknowledged!r} acknowledged"
             )
+    if served != status.capabilities:
+        return NoServer(
+            f"server {status.server} is faulty: it acknowledged other capabilities than those of "
+            "its status"
+        )
     if not wire.OLDEST_VERSION <= ack.schema_version <= wire.SCHEMA_VERSION:
         return NoServer(
             f"server {status.server} is faulty: schema version {ack.schema_version} was not "
@@ -212,24 +236,27 @@ def refusal(
     spec: SessionSpec, status: wire.ServerStatus, rejected: wire.SessionRejected
 ) -> RemoteError:
     """Why this server does not take the robot; another replica may decide otherwise."""
-    text = f"server {status.server} refused the session ({rejected.check}): {rejected.reason}"
-    if rejected.check == "draining":
+    check, reason = shown(rejected.check), shown(rejected.reason, LONGEST_REASON)
+    text = f"server {status.server} refused the session ({check}): {reason}"
+    if check == "draining":
         return ServerDraining(f"{text}; start another replica, or try again when it is back")
-    if rejected.check == "digest":
+    if check == "digest":
         return _other_checkpoint(spec, status.server, status.capabilities.digest)
-    return Refused(rejected.check, rejected.reason, text)
+    return Refused(check, reason, text)
 
 
 def kinds(found: Iterable[wire.ServerStatus]) -> str:
-    """The services, models and revisions among these servers."""
-    return ", ".join(
-        f"{service!r} ({model} {revision})"
-        for service, model, revision in sorted({kind(one) for one in found})
-    )
+    """The services, models and revisions among these servers, the first few of them."""
+    there = sorted({kind(one) for one in found})
+    first, more = there[:_MOST_KINDS], len(there) - _MOST_KINDS
+    names = [f"{service!r} ({model} {revision})" for service, model, revision in first]
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def _other_checkpoint(spec: SessionSpec, server: str, digest: str) -> WrongModel:
-    text = f"server {server} serves checkpoint {digest[:12]}, pinned is {spec.pin_digest[:12]}"
+    text = (
+        f"server {server} serves checkpoint {shown(digest, 12)}, pinned is {spec.pin_digest[:12]}"
+    )
     if spec.is_bound:
         return WrongModel(
             f"{text}: it serves another checkpoint now; make a new RemotePolicy to accept it"

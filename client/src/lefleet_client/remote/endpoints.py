@@ -98,7 +98,10 @@ class SessionEndpoints:
             except wire.BadHeader as error:
                 _LOG.debug("dropped: %s", error)
                 return
-            if header.session_epoch == request.session_epoch:
+            is_chunk = header.message_type is wire.MessageType.CHUNK
+            most_bytes = (wire.CHUNK if is_chunk else wire.EVENT).limits.max_bytes
+            is_ours = header.session_epoch == request.session_epoch
+            if is_ours and len(sample.payload) <= most_bytes:
                 inbox.put(Received(header, sample.payload, time.monotonic_ns()))
 
         with ExitStack() as stack:

@@ -8,6 +8,7 @@ RemoteError
 ├── TimedOut          the server is there, but no chunk came in time
 ├── ServerDraining    the server is about to stop, and no other replica took the robot in time
 ├── RequestRejected   the server could not answer this observation; `reason` is its own text
+├── BadChunk          a chunk came that the session's policy cannot have made
 ├── Replaced          another process opened a session with the same client_id
 └── BadObservation    an observation that cannot be sent; also a ValueError
 
@@ -63,6 +64,10 @@ class RequestRejected(RemoteError):
 
     def __str__(self) -> str:
         return self._text
+
+
+class BadChunk(RemoteError):
+    """A chunk came that the session's policy cannot have made, or that no robot may execute."""
 
 
 class Replaced(RemoteError):

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lefleet_client.remote.checks import LONGEST_REASON, chunk_fault, shown
 from lefleet_client.remote.connection import Arrived, Connection
-from lefleet_client.remote.errors import BadObservation, RemoteError, RequestRejected, TimedOut
+from lefleet_client.remote.errors import BadChunk, BadObservation, RequestRejected, TimedOut
 from lefleet_client.remote.observation import Codec, ObservationRequest
 from lefleet_client.remote.states import ClientSession, Phase
-from lefleet_client.wire import ActionChunk, CodecChoice, Probed, RequestFailed, decode_tensor
+from lefleet_client.wire import (
+    NEWER,
+    ActionChunk,
+    CodecChoice,
+    Probed,
+    RequestFailed,
+    decode_tensor,
+)
 
 PROBE_ROUNDS = 5
 PROBE_LOST_S = 0.3
@@ -164,14 +172,20 @@ class Exchange:
             round_trip_ms = (at_ns - self._began_ns) / 1e6
             if isinstance(message, ActionChunk) and message.episode_id == self._episode_id:
                 self.round_trip_ms = round_trip_ms
-                _require_columns(session, message)
+                if fault := chunk_fault(session.ack.capabilities, message):
+                    raise BadChunk(
+                        f"server {session.status.server} sent a chunk that its policy cannot have "
+                        f"made: {fault}; look at the server's log, and use TLS where others can "
+                        "send in its name"
+                    )
+                self._connection.answered()
                 return message
             if isinstance(message, RequestFailed):
                 self.round_trip_ms = round_trip_ms
+                reason = shown(message.reason, LONGEST_REASON)
                 raise RequestRejected(
-                    message.reason,
-                    f"server {session.status.server} could not answer the observation: "
-                    f"{message.reason}",
+                    reason,
+                    f"server {session.status.server} could not answer the observation: {reason}",
                 )
         if self._is_in(session):
             self._connection.overdue()
@@ -184,7 +198,9 @@ class Exchange:
             is_late = time.monotonic() >= until_s
             got = self._connection.receive(until_s)
             if got is not None and got.message.seq_id == seq_id:
-                return got
+                if not (reason := _newer(got.message)):
+                    return got
+                self._connection.overtaken(reason)
             if got is None and is_late:
                 break
         return None
@@ -259,22 +275,21 @@ class Exchange:
             condition = "is about to stop"
         else:
             condition = "seems to be alive" if state.is_usable else "went away"
+        dropped = self._connection.ignored
+        unread = f", and {dropped} messages under its name cannot be read" if dropped else ""
         return TimedOut(
-            f"{where}; the observation was sent {self.sent} times and the server {condition}. Is "
-            "it overloaded, or the network too slow for these images? A longer timeout_s may help"
+            f"{where}; the observation was sent {self.sent} times and the server {condition}"
+            f"{unread}. Is it overloaded, or the network too slow for these images? A longer "
+            "timeout_s may help"
         )
+
+
+def _newer(message: ActionChunk | RequestFailed | Probed) -> str:
+    """The reason of a server that knows newer numbers than the robot's; empty otherwise."""
+    is_newer = isinstance(message, RequestFailed) and message.reason.startswith(NEWER)
+    return message.reason if is_newer else ""
 
 
 def _is_lossy(times: list[float]) -> bool:
     """One loss may have any cause."""
     return times.count(math.inf) >= _MOST_LOST
-
-
-def _require_columns(session: ClientSession, chunk: ActionChunk) -> None:
-    columns = chunk.chunk_robot.shape[1]
-    names = session.ack.capabilities.contract.action_names
-    if columns != len(names):
-        raise RemoteError(
-            f"server {session.status.server} is faulty: its chunk has {columns} columns, and its "
-            f"contract {len(names)}: {', '.join(names)}"
-        )

@@ -16,12 +16,14 @@ import hashlib
 from dataclasses import replace
 
 from lefleet_client import wire
+from lefleet_client.remote.checks import shown
 from lefleet_client.remote.discovery import SessionSpec, candidates, fault, nothing_found, refusal
 from lefleet_client.remote.errors import (
     NoServer,
     Refused,
     RemoteError,
     Replaced,
+    RequestRejected,
     ServerDraining,
     SeveralServices,
     WrongModel,
@@ -40,6 +42,7 @@ from lefleet_client.remote.states import (
     NoSession,
     NoticeKind,
     OpenSession,
+    Overtaken,
     Phase,
     ServersFound,
     Signal,
@@ -48,9 +51,16 @@ from lefleet_client.remote.states import (
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
+MOST_OVERTAKEN = 3
+"""New sessions before a robot gives up whose numbers the server finds old in each of them."""
 _MISSES = 2
 """So many complete searches must miss a service: several endpoints do not connect at once."""
 _EPOCHS = 2**32
+_MOST_WARNINGS = 16
+_INSECURE = (
+    "insecure: anybody on its network can read observations and forge actions; use TLS (lefleet "
+    "certs)"
+)
 _IS_ANSWER = (Refused, ServerDraining, SeveralServices, WrongModel)
 """On a first try these are worth more than patience. Later a server may be about to come back."""
 
@@ -126,7 +136,10 @@ def _opened(state: ConnectionState, status: wire.ServerStatus, ack: wire.Session
         gone_since_s=None,
         rounds=0,
     )
-    return opened, (replace(_notice(opened, "opened"), warnings=ack.warnings),)
+    warnings = tuple(map(shown, ack.warnings[:_MOST_WARNINGS]))
+    if ack.insecure or state.spec.is_insecure:
+        warnings = (_INSECURE, *warnings)
+    return opened, (replace(_notice(opened, "opened"), warnings=warnings),)
 
 
 def _in_open(
@@ -138,6 +151,10 @@ def _in_open(
             return _replaced(state, session)
         case ForeignDigest(digest=digest):
             return _foreign(state, session, digest)
+        case Overtaken(reason=reason):
+            return _overtaken(state, session, reason, now_s)
+        case Signal.ANSWERED if state.overtaken:
+            return replace(state, overtaken=0), ()
         case _ if reason := _loss(state, session, event, now_s):
             return _lose(state, reason)
         case wire.Draining() if not state.is_draining:
@@ -161,7 +178,7 @@ def _loss(
     """Why the session is over after this event, to end a sentence; empty if it is not."""
     match event:
         case wire.SessionClosed(reason=reason):
-            return f"closed the session: {reason}"
+            return f"closed the session: {shown(reason)}"
         case InstancesSeen(instance_ids=ids) if ids and session.ack.instance_id not in ids:
             return "was restarted"
         case Signal.ANSWER_OVERDUE | Signal.SEND_ASKED if state.is_draining:
@@ -197,12 +214,32 @@ def _replaced(state: ConnectionState, session: ClientSession) -> Transition:
 def _foreign(state: ConnectionState, session: ClientSession, digest: str) -> Transition:
     server = session.status.server
     trouble = WrongModel(
-        f"a chunk of server {server} was computed by checkpoint {digest[:12]}, and the session is "
-        f"for {session.ack.capabilities.digest[:12]}; stop the other server that is named {server}"
+        f"a chunk of server {server} was computed by checkpoint {shown(digest, 12)}, and the "
+        f"session is for {session.ack.capabilities.digest[:12]}; stop the other server that is "
+        f"named {server}"
     )
     leave = LeaveServer(session.ack.session_id)
     failed = replace(state, phase=Phase.FAILED, trouble=trouble)
     return failed, (leave, _notice(state, "lost", "sent a chunk of another checkpoint"))
+
+
+def _overtaken(
+    state: ConnectionState, session: ClientSession, reason: str, now_s: float
+) -> Transition:
+    """Open a new session, which counts from this robot's numbers; after some of them, fail."""
+    trouble = RequestRejected(
+        shown(reason),
+        f"server {session.status.server} has seen newer observations under client_id "
+        f"{state.spec.client_id!r} than this robot sent, in {state.overtaken + 1} sessions in a "
+        "row: another program uses this client_id, or sends forged ones; give each program its "
+        "own client_id, and use TLS",
+    )
+    actions = (LeaveServer(session.ack.session_id), _notice(state, "overtaken", shown(reason)))
+    if state.overtaken >= MOST_OVERTAKEN:
+        return replace(state, phase=Phase.FAILED, trouble=trouble, overtaken=0), actions
+    retry_at_s = now_s + backoff_s(state.spec.client_id, state.overtaken)
+    waiting = replace(state, phase=Phase.BACKOFF, trouble=trouble, retry_at_s=retry_at_s)
+    return replace(waiting, overtaken=state.overtaken + 1), actions
 
 
 def _lose(state: ConnectionState, reason: str) -> Transition:
@@ -226,9 +263,8 @@ def _open_first(state: ConnectionState) -> Transition:
     """Ask the first candidate, under an epoch that no answer to an earlier attempt has."""
     session_epoch = (state.session_epoch + 1) % _EPOCHS
     status = state.candidates[0]
-    request = state.spec.opening(status, session_epoch)
     opening = replace(state, phase=Phase.OPENING, session_epoch=session_epoch)
-    return opening, (OpenSession(status, request, is_last=len(state.candidates) == 1),)
+    return opening, (OpenSession(status, session_epoch, is_last=len(state.candidates) == 1),)
 
 
 def _open_next(

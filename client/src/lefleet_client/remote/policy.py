@@ -5,10 +5,9 @@ import logging
 import os
 import secrets
 import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -18,6 +17,7 @@ from lefleet_client.remote.connection import Connection
 from lefleet_client.remote.discovery import SessionSpec
 from lefleet_client.remote.errors import NoServer, RemoteError
 from lefleet_client.remote.exchange import Exchange, RemoteChunk
+from lefleet_client.remote.guard import CallGuard
 from lefleet_client.remote.observation import (
     ArrayFrame,
     ObservationReader,
@@ -30,15 +30,15 @@ from lefleet_client.remote.observation import (
 )
 from lefleet_client.transport import (
     CannotOpen,
-    CloseAtExit,
     Closed,
     Forked,
     ThreadsEnded,
     Tls,
     Transport,
-    TransportError,
     ZenohSettings,
     ZenohTransport,
+    certificate_identity,
+    certified_name,
 )
 from lefleet_client.wire import CodecChoice, Contract, SessionAck
 
@@ -46,105 +46,14 @@ _LOG = logging.getLogger(__name__)
 
 _SHORTEST_RESEND_S = 0.5
 _FIRST_RESEND_S = 1.0
-_WAKE_S = 0.02
-
-
-class _Here(threading.local):
-    """Whether this thread is in a call: a signal handler runs on top of what it interrupts."""
-
-    is_in_call = False
-
-
-class CallGuard:
-    """Lets one thread at a time use a connection, until any thread or a signal handler closes it.
-
-    One lock is held for the length of a call, and while closing. A signal handler that closes may
-    have interrupted the holder, so it takes no lock: it ends the connection, and the interrupted
-    frame closes on its way out. `is_in_call` is set before the lock is taken and reset after it is
-    released, so no handler finds the lock taken by a frame that it does not know of. An exception
-    of a handler, such as KeyboardInterrupt, can come before the result of `acquire` is known. So a
-    lock that may be held is released: an RLock refuses that to all but its holder.
-
-    It does not keep its RemotePolicy alive, and closes for one that is garbage.
-    """
-
-    def __init__(
-        self, connection: Connection, owned: tuple[Transport, ...], policy: "RemotePolicy"
-    ) -> None:
-        self._connection = connection
-        self._owned = owned
-        self._busy = threading.RLock()
-        self._here = _Here()
-        self._pid = os.getpid()
-        try:
-            self._at_exit = CloseAtExit(self.close, policy)
-        except TransportError as error:
-            for transport in owned:
-                transport.close()
-            raise RemoteError(str(error)) from None
-
-    @contextmanager
-    def call(self) -> Iterator[Connection]:
-        if os.getpid() != self._pid:
-            raise RemoteError(
-                "this RemotePolicy was made before a fork, and its network stayed with the parent; "
-                "make it in the child, and use the spawn start method"
-            )
-        if self._here.is_in_call:
-            raise RemoteError("this thread is in a call of this RemotePolicy; one call at a time")
-        try:
-            self._here.is_in_call = True
-            try:
-                if not self._busy.acquire(blocking=False):
-                    raise RemoteError(
-                        "another thread is in a call of this RemotePolicy; one thread at a time, "
-                        "or one RemotePolicy for each"
-                    )
-                self._connection.require_open()
-                yield self._connection
-            except TransportError as error:
-                self._connection.require_open()
-                raise RemoteError(f"{error}; make a new RemotePolicy") from None
-            finally:
-                try:  # noqa: SIM105 - a handler could raise while `suppress` is called
-                    self._busy.release()
-                except RuntimeError:
-                    pass
-        finally:
-            self._here.is_in_call = False
-            if self._connection.is_ending:
-                self.close()
-
-    def close(self) -> None:
-        """End a call in flight, and close when it has ended; any thread may call."""
-        if os.getpid() != self._pid:
-            return
-        self._connection.end()
-        if self._here.is_in_call:
-            return
-        try:
-            self._here.is_in_call = True
-            try:
-                while not self._busy.acquire(timeout=_WAKE_S):
-                    # The call may have started to wait again since it was woken.
-                    self._connection.end()
-                self._connection.close()
-                for transport in self._owned:
-                    transport.close()
-                self._at_exit.cancel()
-            finally:
-                try:  # noqa: SIM105 - a handler could raise while `suppress` is called
-                    self._busy.release()
-                except RuntimeError:
-                    pass
-        finally:
-            self._here.is_in_call = False
+_ROLES = ("robot", "operator")
+"""Whose certificates may have a session; an operator's is for ping."""
 
 
 class RemotePolicy:
     """Asks a policy server for chunks, and finds another one when that goes away.
 
-    with RemotePolicy("tcp/10.0.0.5:7447", "fold", robot=features) as policy:
+    with RemotePolicy("tls/10.0.0.5:7447", "fold", robot=features, tls="certs/robot-arm") as policy:
         chunk = policy.infer({"observation.state": state, "observation.images.top": rgb})
 
     One endpoint is a router or a server; with several, this node connects to each of them, so that
@@ -153,8 +62,9 @@ class RemotePolicy:
 
     `resize` is off, True for the sizes of the contract's cameras, or sizes (height, width) by key.
 
-    `tls` is a folder that `lefleet certs` made, or its three files. Without it only endpoints on
-    this machine are accepted, unless `insecure` is said.
+    `tls` is a folder that `lefleet certs` made, or its three files. Its certificate then has the
+    robot's name, which is the `client_id`: leave that out. Without `tls` only endpoints on this
+    machine are accepted, unless `insecure` is said; each session then logs a warning.
 
     A call takes `timeout_s` at most; making one takes `connect_timeout_s` more, for the network.
 
@@ -203,6 +113,16 @@ class RemotePolicy:
         self._episode_id = 0
         self._resend_s = _FIRST_RESEND_S
         self._robot = robot
+        certificates = Tls.folder(tls) if isinstance(tls, str | Path) else tls
+        settings = ZenohSettings(
+            mode="client" if len(endpoints) == 1 else "peer",
+            connect=endpoints,
+            tls=certificates,
+            insecure=insecure,
+            open_timeout_s=connect_timeout_s,
+            extra=dict(zenoh_extra or {}),
+        )
+        client_id = certified_name(certificates, client_id, "client_id", _ROLES)
         spec = SessionSpec(
             client_id=client_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
             endpoints=", ".join(endpoints),
@@ -215,19 +135,12 @@ class RemotePolicy:
             wants_rtc=wants_rtc,
             image_codec=image_codec,
             tags=dict(tags or {}),
+            is_insecure=transport is None and settings.is_insecure,
         )
         owned: tuple[Transport, ...] = ()
         if transport is None:
-            transport = _open_node(
-                ZenohSettings(
-                    mode="client" if len(endpoints) == 1 else "peer",
-                    connect=endpoints,
-                    tls=Tls.folder(tls) if isinstance(tls, str | Path) else tls,
-                    insecure=insecure,
-                    open_timeout_s=connect_timeout_s,
-                    extra=dict(zenoh_extra or {}),
-                )
-            )
+            _warn_of_expiry(certificates)
+            transport = _open_node(settings)
             owned = (transport,)
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
         self._guard = CallGuard(self._connection, owned, self)
@@ -334,6 +247,13 @@ class RemotePolicy:
             return self._resize
         cameras = contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
+
+
+def _warn_of_expiry(tls: Tls | None) -> None:
+    if tls is not None:
+        warning = certificate_identity(tls.cert).warning(datetime.now(timezone.utc))
+        if warning:
+            _LOG.warning("%s", warning)
 
 
 def _open_node(settings: ZenohSettings) -> Transport:

@@ -49,6 +49,8 @@ class ConnectionState:
     gone_since_s: float | None = None
     rounds: int = 0
     """Searches without success in a row."""
+    overtaken: int = 0
+    """Sessions in a row in which the server knew newer numbers than this robot's."""
     misses: int = 0
     """Complete searches in a row that found other services only."""
     retry_at_s: float = 0.0
@@ -82,6 +84,7 @@ class Signal(Enum):
     SERVER_APPEARED = "the token of another server is there"
     SERVER_MISSING = "Check.PRESENCE found no token"
     ANSWER_OVERDUE = "an observation is unanswered for so long that it is sent again"
+    ANSWERED = "a chunk came for the newest observation"
     SEND_ASKED = "the caller wants to send an observation"
     FAILURE_RAISED = "the caller got the trouble of FAILED"
     INTERRUPTED = "an exception ended an action, which gives nothing back"
@@ -120,6 +123,13 @@ class ForeignDigest:
 
 
 @dataclass(frozen=True)
+class Overtaken:
+    """The server knows a newer episode or number in this session, and this robot sent none."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class CodecChosen:
     """How images of this session are sent."""
 
@@ -136,6 +146,7 @@ ConnectionEvent = (
     | wire.SessionClosed
     | InstancesSeen
     | ForeignDigest
+    | Overtaken
     | CodecChosen
 )
 
@@ -153,7 +164,7 @@ class OpenSession:
     """Ask a server for a session; the last candidate may take all the time that is left."""
 
     status: wire.ServerStatus
-    request: wire.SessionOpen
+    session_epoch: int
     is_last: bool
 
 
@@ -171,7 +182,7 @@ class LeaveServer:
     session_id: str = ""
 
 
-NoticeKind = Literal["opened", "draining", "lost", "replaced", "twin"]
+NoticeKind = Literal["opened", "draining", "lost", "overtaken", "replaced", "twin"]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ from lefleet_client.wire.keys import (
     slug,
 )
 from lefleet_client.wire.limits import (
+    MAX_HISTORY,
+    MAX_IMAGE_PIXELS,
     MAX_MESSAGE_BYTES,
     OLDEST_VERSION,
     SCHEMA_VERSION,
@@ -105,6 +107,8 @@ from lefleet_client.wire.tensor import Tensor, decode_tensor, encode_tensor
 __all__ = [
     "CHUNK",
     "EVENT",
+    "MAX_HISTORY",
+    "MAX_IMAGE_PIXELS",
     "MAX_MESSAGE_BYTES",
     "NEWER",
     "OBSERVATION",
