@@ -46,12 +46,29 @@ def test_flags_are_read_as_lerobot_reads_them():
     assert config.endpoints == ("tcp/a:1", "tcp/b:2")
     assert (config.service, config.timeout_s) == ("fold", 2.0)
     assert config.rename_map == {"observation.image": "observation.images.top"}
-    assert config.tls is None
+    assert config.certificates is None
+
+
+def test_a_folder_of_certificates_is_enough():
+    parsed = draccus.parse(
+        EvalPipelineConfig,
+        args=[
+            "--env.type=pusht",
+            "--policy.type=lefleet",
+            "--policy.connect=tls/a:1",
+            "--policy.tls=certs/robot-arm",
+            "--policy.insecure=true",
+        ],
+    )
+    assert parsed.policy.certificates == Tls.folder("certs/robot-arm")
+    assert parsed.policy.insecure
+    with pytest.raises(ValueError, match=r"^tls: a folder holds"):
+        LefleetConfig(tls="certs/robot-arm", tls_ca="ca", tls_cert="cert", tls_key="key")
 
 
 def test_certificates_need_all_three_files():
     config = LefleetConfig(tls_ca="ca", tls_cert="cert", tls_key="key")
-    assert config.tls == Tls(ca="ca", cert="cert", key="key")
+    assert config.certificates == Tls(ca="ca", cert="cert", key="key")
     with pytest.raises(ValueError, match="all three"):
         LefleetConfig(tls_ca="ca")
 

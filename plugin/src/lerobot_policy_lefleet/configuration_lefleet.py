@@ -31,7 +31,8 @@ class LefleetConfig(PreTrainedConfig):
     pin_digest: str = ""
     """Only this checkpoint. Empty: any."""
     client_id: str = ""
-    """What the server calls this program. Empty: made from machine and process."""
+    """What the server calls this program. Empty: the certificate's, or made from machine and
+    process."""
     timeout_s: float = 30.0
     """How long one chunk may take, a restart of the server included."""
     image_codec: str = "raw"
@@ -40,9 +41,13 @@ class LefleetConfig(PreTrainedConfig):
     jpeg_quality: int = 90
     rename_map: dict[str, str] = field(default_factory=dict)
     """Keys of observations here to keys of the server's policy."""
+    tls: str = ""
+    """A folder that lefleet certs made, for tls/ endpoints; or the three files:"""
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    insecure: bool = False
+    """Accept endpoints beyond this machine without TLS: others there can read and forge actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,13 +61,17 @@ class LefleetConfig(PreTrainedConfig):
             raise ValueError(f"timeout_s: {self.timeout_s} is not above 0")
         if len({bool(path) for path in (self.tls_ca, self.tls_cert, self.tls_key)}) > 1:
             raise ValueError("tls_ca, tls_cert and tls_key: give all three, or none")
+        if self.tls and self.tls_ca:
+            raise ValueError("tls: a folder holds the three files; give it, or the files")
 
     @property
     def endpoints(self) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.connect.split(",") if part.strip())
 
     @property
-    def tls(self) -> Tls | None:
+    def certificates(self) -> Tls | None:
+        if self.tls:
+            return Tls.folder(self.tls)
         if not self.tls_ca:
             return None
         return Tls(ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key)

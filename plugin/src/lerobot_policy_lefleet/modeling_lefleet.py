@@ -151,7 +151,8 @@ def _open(config: LefleetConfig, task: str) -> RemotePolicy:
         image_codec=cast(CodecChoice, config.image_codec),
         jpeg_quality=config.jpeg_quality,
         timeout_s=config.timeout_s,
-        tls=config.tls,
+        tls=config.certificates,
+        insecure=config.insecure,
     )
     here, there = config.action_feature, remote.ack.capabilities.contract.action_names
     if here is not None and here.shape != (len(there),):
