@@ -286,8 +286,9 @@ class Exchange:
 
 def _newer(message: ActionChunk | RequestFailed | Probed) -> str:
     """The reason of a server that knows newer numbers than the robot's; empty otherwise."""
-    is_newer = isinstance(message, RequestFailed) and message.reason.startswith(NEWER)
-    return message.reason if is_newer else ""
+    if isinstance(message, RequestFailed) and message.reason.startswith(NEWER):
+        return message.reason
+    return ""
 
 
 def _is_lossy(times: list[float]) -> bool:
