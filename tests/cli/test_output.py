@@ -1,12 +1,13 @@
 """Logs: one event, one line, keys and values."""
 
+import io
 import json
 import logging
 import re
 
 import pytest
 
-from lefleet.cli.output import KeyValueFormatter
+from lefleet.cli.output import KeyValueFormatter, event_handler
 
 
 def line(message: str, *values: object, error: BaseException | None = None) -> str:
@@ -62,3 +63,33 @@ def test_messages_and_traces_of_others_have_no_terminal_commands_in_them():
 def test_a_stack_trace_stays_on_its_line():
     written = line("event=failed", error=ValueError("no\nway"))
     assert 'event=failed trace="ValueError: no\\nway"' in written
+
+
+@pytest.mark.parametrize("pattern", ["event=opened client=%s", "event=opened client=%r"])
+def test_a_long_value_is_cut_and_says_how_much_is_missing(pattern):
+    written = line(pattern, "\x1b" + "x" * 16_000 + " the end")
+    assert len(written) < 450
+    assert "...(15709 characters)..." in written
+    assert written.endswith(' the end"')
+
+
+def test_long_messages_and_traces_of_others_are_cut():
+    assert len(line("server %s", "x" * 100_000)) < 1200
+    assert len(line("event=failed", error=ValueError("x" * 100_000))) < 9000
+
+
+def test_an_event_without_end_is_counted_and_the_next_line_says_how_often(monkeypatch):
+    written = io.StringIO()
+    handler, now_s = event_handler(written), [0.0]
+    monkeypatch.setattr("lefleet.cli.output.time.monotonic", lambda: now_s[0])
+    refused = logging.LogRecord("x", logging.INFO, "a.py", 7, "event=refused", (), None)
+    other = logging.LogRecord("x", logging.INFO, "a.py", 9, "event=opened", (), None)
+    for _ in range(10_000):
+        handler.handle(refused)
+    handler.handle(other)
+    now_s[0] = 1.0
+    handler.handle(refused)
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 502
+    assert lines[-2].endswith("event=opened")
+    assert lines[-1].endswith("event=refused unlogged=9500")

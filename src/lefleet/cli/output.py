@@ -4,10 +4,20 @@ for a terminal."""
 import json
 import logging
 import sys
+import threading
 import time
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
+
+from lefleet.server.rates import TokenBucket
+
+_HEAD, _TAIL = 200, 100
+"""What is logged of a long value: its beginning names the fault, its end the remedy."""
+_LONGEST_MESSAGE = 1000
+_LONGEST_TRACE = 8000
+_LINES, _LINES_PER_S = 500, 5
+"""Lines that one place in the code may write at once, and then in each second."""
 
 
 def print_json(value: Any) -> None:
@@ -44,11 +54,17 @@ def _escape(letter: str) -> str:
 
 def log_to_stderr() -> None:
     """All events of lefleet, and warnings of other libraries: one key=value line each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(KeyValueFormatter())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.basicConfig(handlers=[event_handler(sys.stderr)], level=logging.WARNING, force=True)
     for name in ("lefleet", "lefleet_client"):
         logging.getLogger(name).setLevel(logging.INFO)
+
+
+def event_handler(stream: TextIO) -> logging.Handler:
+    """Writes bounded key=value lines, whatever other machines sent and however often."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(KeyValueFormatter())
+    handler.addFilter(LineRate())
+    return handler
 
 
 def warn_on_stderr() -> None:
@@ -58,16 +74,44 @@ def warn_on_stderr() -> None:
         logging.lastResort.setFormatter(KeyValueFormatter())
 
 
+class LineRate(logging.Filter):
+    """Counts lines instead of writing them where one place in the code logs without end: other
+    machines can cause some events as often as they like. The next line says how many are missing.
+    One lock guards the counts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, int], TokenBucket] = {}
+        self._unlogged: dict[tuple[str, int], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place, now_s = (record.pathname, record.lineno), time.monotonic()
+        with self._lock:
+            bucket = self._buckets.setdefault(place, TokenBucket(_LINES, _LINES_PER_S, now_s))
+            if not bucket.take(now_s):
+                self._unlogged[place] = self._unlogged.get(place, 0) + 1
+                return False
+            record.unlogged = self._unlogged.pop(place, 0)
+        return True
+
+
 class KeyValueFormatter(logging.Formatter):
     """Our own events are key=value already; a message of another library becomes one value.
 
-    Values may come from robots, so any value that could be read as more than one is quoted.
+    Values may come from robots, so any value that could be read as more than one is quoted, and a
+    long one is cut: a name of 16 KB must not fill a disk.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         message = _message(record)
         if record.exc_info:
-            message += f" trace={quoted(self.formatException(record.exc_info))}"
+            message += (
+                f" trace={quoted(_cut(self.formatException(record.exc_info), _LONGEST_TRACE))}"
+            )
+        if unlogged := getattr(record, "unlogged", 0):
+            message += f" unlogged={unlogged}"
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         return (
             f"time={moment}.{record.msecs:03.0f}Z level={record.levelname.lower()} "
@@ -81,7 +125,7 @@ class _Value(str):
     __slots__ = ()
 
     def __new__(cls, value: object) -> "_Value":
-        text = str(value)
+        text = _cut(str(value))
         is_plain = text.isprintable() and not set(' "=\\') & set(text)
         return super().__new__(cls, text if text and is_plain else quoted(text))
 
@@ -89,10 +133,18 @@ class _Value(str):
         return str(self)
 
 
+def _cut(text: str, longest: int = _HEAD + _TAIL) -> str:
+    """At most about `longest` characters: the beginning, the end, and how many are left out."""
+    if len(text) <= longest:
+        return text
+    head = text[: longest - _TAIL]
+    return f"{head} ...({len(text) - longest} characters)... {text[-_TAIL:]}"
+
+
 def _message(record: logging.LogRecord) -> str:
     pattern, values = str(record.msg), record.args
     if not pattern.startswith("event=") or not pattern.isprintable():
-        return f"event=log message={quoted(record.getMessage())}"
+        return f"event=log message={quoted(_cut(record.getMessage(), _LONGEST_MESSAGE))}"
     if not isinstance(values, tuple) or not values:
         return pattern
     return pattern % tuple(

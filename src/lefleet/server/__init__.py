@@ -13,6 +13,7 @@ What is around them:
     handshake      may this robot have a session? (pure)
     session        one robot on this server: pipeline, episode, counters
     sessions       the table of them: opening, replacing, closing
+    rates          how often sessions may be opened
     reaper         sessions of robots that went away
     instances      other servers under the same name: refused at start, resolved while running
     service        all of it, from start to drain
