@@ -285,7 +285,7 @@ class MemoryTransport:
 
 def _answer(service: _Endpoint, question: Question, gathering: _Gathering) -> None:
     if is_pattern(question.key):
-        _LOG.warning("a pattern was asked for where one key is needed: %s", question.key[:200])
+        _LOG.debug("a pattern was asked for where one key is needed: %s", question.key[:200])
     elif (payload := attempt(f"answer for {question.key}", service.callback, question)) is None:
         gathering.add_failure()
     else:

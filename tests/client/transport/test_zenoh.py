@@ -23,6 +23,7 @@ from lefleet_client.transport import (
     ask_one,
 )
 from lefleet_client.transport.settings import zenoh_config
+from lefleet_client.transport.zenoh_transport import WAITING_QUESTIONS
 from lefleet_client.wire import MAX_MESSAGE_BYTES
 from tests.client.transport.networks import FREE_PORT, QUICK, OverRouter, Router, endpoint_of
 from tests.client.transport.waiting import LONG_S, Log, bounded, until
@@ -408,3 +409,31 @@ def test_a_peer_that_watches_is_told_all_that_is_present(network):
         tokens[0].close()
         log.wait_for(("c/0/alive", False))
         assert server.present("c/0/alive", LONG_S) == frozenset()
+
+
+def test_questions_without_end_hold_up_nothing_else_on_their_link(network):
+    """One that is being answered, and a thousand that wait: samples still arrive."""
+    server, edge = network.node(), network.node()
+    is_asked, may_answer, log = threading.Event(), threading.Event(), Log()
+
+    def answer(_question):
+        is_asked.set()
+        may_answer.wait(LONG_S)
+        return b"here"
+
+    server.serve("s/*/session", answer)
+    server.serve("s/last", lambda question: b"last")
+    server.subscribe("s/obs", lambda sample: log.add(sample.payload))
+    network.settle()
+    waiting = [
+        edge._session.get(f"s/{number}/session", payload=b"x" * 1000, timeout=LONG_S)
+        for number in range(1000)
+    ]
+    assert is_asked.wait(LONG_S)
+    edge.publisher("s/obs", ACTION).put(b"through", b"")
+    log.wait_for(b"through")
+    # Questions keep their order, so when this one is answered all others have arrived.
+    assert ask_one(edge, "s/last", b"", LONG_S) == b"last"
+    may_answer.set()
+    answered = sum(1 for replies in waiting for _ in replies)
+    assert 1 <= answered <= WAITING_QUESTIONS + 1
