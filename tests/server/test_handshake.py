@@ -5,7 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lefleet.server.handshake import Accepted, HandshakeRules, check_handshake
+from lefleet.server.handshake import Accepted, HandshakeRules, check_handshake, giving_way
+from lefleet.server.session import Session
 from lefleet_client import wire
 from tests.server.samples import CAPABILITIES, QUIET, RULES, session_open
 
@@ -139,3 +140,37 @@ def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated
     assert warnings(renamed, rules) == "the columns have no names"
     assert refused(session_open(action_names=("a",)), rules).check == "action_names"
     assert refused(session_open(vectors={STATE: ("x",)}), rules).check == "vectors"
+
+
+def silent(name: str, opened_s: float, *, has_worked: bool = False) -> Session:
+    return Session(
+        id=name,
+        opened=session_open(client_id=name),
+        schema_version=1,
+        new_pipeline=None,
+        publisher=None,
+        opened_s=opened_s,
+        has_worked=has_worked,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sessions", "name"),
+    [
+        ([], None),
+        ([silent("fresh", 71)], None),
+        ([silent("late", 70)], "late"),
+        ([silent("worked", 0, has_worked=True)], None),
+        ([silent("late", 60), silent("oldest", 50), silent("fresh", 90)], "oldest"),
+        ([silent("worked", 10, has_worked=True), silent("late", 60)], "late"),
+    ],
+)
+def test_the_oldest_session_that_never_asked_in_time_gives_way(sessions, name):
+    found = giving_way(sessions, now_s=100, first_request_s=30)
+    assert (found and found.id) == name
+
+
+def test_what_a_robot_says_about_itself_comes_back_cut():
+    asked = session_open(vectors={"x" * 200 + str(number): ("a",) for number in range(60)})
+    assert len(refused(asked).reason) <= 1000
+    assert len(warnings(session_open(robot_type="x" * 16_000))) <= 1000

@@ -1,5 +1,6 @@
 """Messages from broken or hostile programs: counted, logged once, harmless to other robots."""
 
+import io
 import logging
 import os
 import struct
@@ -9,10 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from lefleet.cli.output import event_handler
 from lefleet_client import wire
-from lefleet_client.remote import RemotePolicy
+from lefleet_client.remote import Refused, RemotePolicy
 from lefleet_client.transport import OBSERVATION, ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, Router
+from tests.server.samples import session_open
 from tests.server.serving import Outcomes, eventually, keys_of, observation, serving
 
 MIB = 1 << 20
@@ -32,11 +35,12 @@ def policy(policy_of):
 class Scene:
     """A server behind a router, a robot that behaves, and a node for everything else."""
 
-    def __init__(self, checkpoint, policy):
+    def __init__(self, checkpoint, policy, **settings):
         self.router = Router(FREE_PORT)
         self.outcomes = Outcomes()
         self._nodes = [self._node() for _ in range(2)]
-        self._serving = serving(checkpoint, policy, self._nodes[0], observers=[self.outcomes])
+        settings["observers"] = [self.outcomes]
+        self._serving = serving(checkpoint, policy, self._nodes[0], **settings)
         self.service = self._serving.__enter__()
         self.robot = RemotePolicy(self.router.endpoint, "test", client_id="honest", timeout_s=30)
         self.policy = policy
@@ -54,10 +58,30 @@ class Scene:
     def publisher_of(self, client: str):
         return self._nodes[1].publisher(self.keys(client).obs, OBSERVATION)
 
-    def as_honest(self, seq_id: int) -> bytes:
+    def as_honest(self, seq_id: int, episode_id: int = 0) -> bytes:
         """A header that passes for the honest robot's."""
         epoch = self.robot.ack.session_epoch
-        return GOOD_HEADER._replace(seq_id=seq_id, session_epoch=epoch).pack()
+        header = GOOD_HEADER._replace(seq_id=seq_id, episode_id=episode_id, session_epoch=epoch)
+        return header.pack()
+
+    def open_by_hand(self, client_id: str, **changes) -> wire.SessionReply | None:
+        """The reply to opening a session for a robot that fits; None without any."""
+        served, contract = self.robot.ack.capabilities, self.policy.contract
+        asked = session_open(
+            model=served.model,
+            revision=served.revision,
+            service="test",
+            client_id=client_id,
+            action_names=contract.action_names,
+            vectors=contract.vectors,
+            cameras=contract.cameras,
+        )
+        fields = msgspec.msgpack.encode({**msgspec.to_builtins(asked), **changes})
+        replies = self._nodes[1].ask(self.keys(client_id).session, fields, 5.0).replies
+        return wire.SESSION_REPLY.decode(replies[0].payload) if replies else None
+
+    def announce(self, client_id: str):
+        return self._nodes[1].announce(self.keys(client_id).alive)
 
     def close(self):
         self.robot.close()
@@ -197,6 +221,88 @@ def test_keys_of_no_client_are_counted_and_logged_once(scene, caplog):
     eventually(lambda: scene.service.dropped.get("key", 0) >= 40)
     assert len(caplog.records) == 1
     np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+@pytest.mark.parametrize(
+    ("seq_id", "episode_id"), [(1, 2**32 - 1), (2**63, 0)], ids=["episode", "seq"]
+)
+def test_a_forged_observation_far_ahead_does_not_disable_a_robot(scene, seq_id, episode_id):
+    session_id = scene.robot.ack.session_id
+    heard = []
+    scene._nodes[1].subscribe(scene.keys("honest").action, heard.append)
+    scene.publisher_of("honest").put(body(), scene.as_honest(seq_id, episode_id))
+    eventually(lambda: scene.service.dropped == {"jump": 1})
+    eventually(lambda: heard)
+    assert "ahead" in wire.EVENT.decode(heard[0].payload).reason
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert scene.robot.ack.session_id == session_id
+
+
+def test_a_reset_far_ahead_is_refused(scene):
+    ack = scene.robot.ack
+    reset = wire.Reset(
+        session_id=ack.session_id, session_epoch=ack.session_epoch, episode_id=2**32 - 1
+    )
+    asked = scene._nodes[1].ask(scene.keys("honest").reset, wire.RESET.encode(reset), 5.0)
+    reply = wire.RESET_REPLY.decode(asked.replies[0].payload)
+    assert isinstance(reply, wire.SessionClosed)
+    assert "ahead" in reply.reason
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def test_a_thousand_robots_that_never_ask_leave_a_place_for_one_that_does(checkpoint, policy):
+    """Their tokens live as long as the test. The robot that has worked keeps its place."""
+    scene = Scene(checkpoint, policy, max_sessions=4, first_request_s=0.2)
+    try:
+        session_id = scene.robot.ack.session_id
+        for number in range(1000):
+            if isinstance(scene.open_by_hand(f"silent {number}"), wire.SessionAck):
+                scene.announce(f"silent {number}")
+        assert scene.service.status().sessions == 4
+
+        def comes_in() -> bool:
+            try:
+                with RemotePolicy(scene.router.endpoint, "test", client_id="late") as late:
+                    chunk = late.infer(observation(policy, 0), noise_seed=0)
+            except Refused:
+                return False
+            np.testing.assert_array_equal(chunk.robot, scene.expected)
+            return True
+
+        eventually(comes_in)
+        np.testing.assert_array_equal(scene.ask(), scene.expected)
+        assert scene.robot.ack.session_id == session_id
+    finally:
+        scene.close()
+
+
+def test_opens_without_end_write_little_whatever_the_names(scene):
+    """Through the handler that `lefleet serve` installs."""
+    written = io.StringIO()
+    handler, log = event_handler(written), logging.getLogger("lefleet")
+    log.addHandler(handler)
+    level = log.level
+    log.setLevel(logging.INFO)
+    try:
+        for number in range(200):
+            scene.open_by_hand(f"arm {number}", robot_type="\x1b" * 16_000)
+            scene.open_by_hand(f"arm {number}", model="\x9b" * 256)
+            scene.open_by_hand(f"arm {number}", vectors={"\x9b" * 200: ["\x9b" * 200]})
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
+    assert len(written.getvalue()) < 1000 * 1000
+    assert written.getvalue().replace("\n", "").isprintable()
+    assert max(map(len, written.getvalue().splitlines())) < 5000
+
+
+def test_a_question_about_the_status_that_cannot_be_read_is_answered_and_counted(scene, caplog):
+    key = keys_of(scene.service.status()).status
+    for _ in range(5):
+        (reply,) = scene._nodes[1].ask(key, b"\xc1" * 100, 5.0).replies
+        assert wire.STATUS.decode(reply.payload).sessions == 1
+    assert scene.service.dropped == {"question": 5}
+    assert len(caplog.records) == 1
 
 
 def _resident() -> int:

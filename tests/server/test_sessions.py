@@ -305,3 +305,29 @@ def test_a_session_question_under_the_key_of_another_client_is_refused(checkpoin
         assert (rejected.check, "'thief'" in rejected.reason) == ("name", True)
         robot.infer(observation(policy, 0))
         assert _ids(bench) == [robot.ack.session_id]
+
+
+def test_a_name_that_opens_sessions_without_end_is_told_to_wait_and_others_are_not(
+    checkpoint, policy
+):
+    with Bench(checkpoint, policy) as bench:
+        replies = [bench.service._sessions.open(opening(bench, policy)) for _ in range(100)]
+        busy = [one for one in replies if isinstance(one, wire.SessionRejected)]
+        assert {one.check for one in busy} == {"busy"}
+        assert len(busy) > 50
+        assert bench.service.status().sessions == 1
+        with bench.robot("other") as other:
+            other.infer(observation(policy, 0))
+        # A robot under that name tries again until it is let in.
+        with bench.robot("arm 1") as robot:
+            robot.infer(observation(policy, 0))
+
+
+def test_what_anybody_on_the_network_can_forge_says_so(checkpoint, policy):
+    settings = {"zenoh__listen": "[tcp/0.0.0.0:7447]", "zenoh__insecure": "true"}
+    with Bench(checkpoint, policy, settings) as bench, bench.robot("arm") as robot:
+        assert bench.service.status().insecure
+        assert robot.ack.insecure
+    with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
+        assert not bench.service.status().insecure
+        assert not robot.ack.insecure

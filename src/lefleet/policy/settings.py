@@ -9,6 +9,7 @@ from lefleet.records.border import Strict
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 """auto: as the checkpoint says. Otherwise the precision that chunks are computed in."""
 
+CameraSide = Annotated[int, Meta(ge=1, le=65_535)]
 ServingMode = Literal["auto", "shared", "exclusive"]
 
 
@@ -32,8 +33,8 @@ class RtcSettings(Strict, frozen=True, kw_only=True):
     """Real-time chunking, as LeRobot's RTCConfig has it."""
 
     enabled: bool = True
-    execution_horizon: Annotated[int, Meta(ge=1)] = 10
-    max_guidance_weight: Annotated[float, Meta(gt=0)] = 10.0
+    execution_horizon: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    max_guidance_weight: Annotated[float, Meta(gt=0, le=1e6)] = 10.0
     prefix_attention_schedule: Literal["ZEROS", "ONES", "LINEAR", "EXP"] = "LINEAR"
 
 
@@ -43,7 +44,7 @@ class ContractOverride(Strict, frozen=True, kw_only=True):
     action_names: tuple[str, ...] = ()
     vectors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Ordered names of each input vector, by feature key."""
-    cameras: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    cameras: dict[str, tuple[CameraSide, CameraSide, CameraSide]] = field(default_factory=dict)
     """Height, width and channels that the policy was trained with, by feature key."""
-    fps: Annotated[float, Meta(gt=0)] | None = None
+    fps: Annotated[float, Meta(gt=0, le=10_000)] | None = None
     robot_type: str = ""

@@ -99,6 +99,10 @@ class Endpoints:
         if len(sample.payload) > wire.OBSERVATION.limits.max_bytes:
             self._drop("too_large", sample.key)
             return
+        if jump := session.jump(header.episode_id, header.seq_id):
+            self._drop("jump", sample.key)
+            session.refuse(header, jump)
+            return
         incoming = Incoming(header, sample.payload)
         session.seen_s = incoming.arrived_s
         self._requests.put(session, incoming)
@@ -110,8 +114,12 @@ class Endpoints:
             self._drop("key", key)
 
     def _answer_status(self, question: Question) -> bytes:
-        payload = question.payload
-        request = wire.STATUS_REQUEST.decode(payload) if payload else wire.StatusRequest()
+        request = wire.StatusRequest()
+        if question.payload:
+            try:
+                request = wire.STATUS_REQUEST.decode(question.payload)
+            except wire.WireError:
+                self._drop("question", question.key)
         return wire.STATUS.encode(self._status(with_clients=request.with_clients))
 
     def _session(self, question: Question) -> bytes:
@@ -144,6 +152,9 @@ class Endpoints:
             session = None
         if session is None or session.id != reset.session_id:
             return wire.RESET_REPLY.encode(wire.SessionClosed(reason="there is no such session"))
+        if jump := session.jump(reset.episode_id):
+            self._drop("jump", question.key)
+            return wire.RESET_REPLY.encode(wire.SessionClosed(reason=jump))
         session.seen_s = time.monotonic()
         session.enter(reset.episode_id)
         return wire.RESET_REPLY.encode(

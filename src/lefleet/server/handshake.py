@@ -1,9 +1,10 @@
 """May this robot have a session? Every check of the contract, as one pure function."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lefleet.records.checkpoint import are_numbers
+from lefleet.server.session import Session
 from lefleet_client import wire
 
 MORE_PIXELS = 16
@@ -13,6 +14,7 @@ FEWEST_PIXELS = 640 * 480
 
 _FPS_TOLERANCE = 0.01
 _ASPECT_TOLERANCE = 0.01
+_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Occupancy:
     """What the server is doing at the moment of asking."""
 
     active: int
-    """Sessions of other clients."""
+    """Sessions of other clients that keep their places."""
     holder: str
     """Full name of the client that has this client's segment in the key tree; may be empty."""
     load: float
@@ -59,9 +61,22 @@ def check_handshake(
 ) -> Accepted | wire.SessionRejected:
     """The first check that fails, or what to warn of."""
     for check, reason in _objections(asked, rules, occupancy):
-        return wire.SessionRejected(check=check, reason=reason, load=occupancy.load)
+        return wire.SessionRejected(check=check, reason=reason[:_REASON], load=occupancy.load)
     version = wire.agree(asked.oldest_schema, asked.newest_schema)
-    return Accepted(version, (*rules.warnings, *_warnings(asked, rules)))
+    warnings = (text[:_REASON] for text in _warnings(asked, rules))
+    return Accepted(version, (*rules.warnings, *warnings))
+
+
+def giving_way(sessions: Iterable[Session], now_s: float, first_request_s: float) -> Session | None:
+    """The session whose place a new robot may take when all places are taken.
+
+    That is the oldest of those that are older than `first_request_s` and never sent an observation
+    that could be read. One that has worked keeps its place, because robots pause.
+    """
+    silent = [
+        one for one in sessions if not one.has_worked and now_s - one.opened_s >= first_request_s
+    ]
+    return min(silent, key=lambda one: one.opened_s, default=None)
 
 
 def _objections(

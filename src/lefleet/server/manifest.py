@@ -30,7 +30,7 @@ _LONGEST_NAME = 80
 _LAYOUT = re.compile(r"pretrained_model|checkpoints|last|train|cycle_\d+|\d+")
 """Folders that are called the same in every training."""
 
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
@@ -38,8 +38,8 @@ class CaptureSettings(Strict, frozen=True, kw_only=True):
     """A ring of the last requests on disk: `max` of them, or fewer where they are large."""
 
     dir: Annotated[str, Meta(min_length=1)]
-    max: Annotated[int, Meta(ge=1)] = 1000
-    max_mb: Annotated[int, Meta(ge=1)] = 2000
+    max: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    max_mb: Annotated[int, Meta(ge=1, le=100_000_000)] = 2000
     """Millions of bytes, all together."""
 
 
@@ -64,14 +64,16 @@ class Manifest(Strict, frozen=True, kw_only=True):
     serving_mode: ServingMode = "auto"
     """auto: shared where that is proven to be safe. shared: do not start otherwise."""
     max_sessions: Annotated[int, Meta(ge=1, le=4096)] = 16
-    warmup_inferences: Annotated[int, Meta(ge=1)] = 2
-    trained_fps: Annotated[float, Meta(gt=0)] | None = None
+    warmup_inferences: Annotated[int, Meta(ge=1, le=10_000)] = 2
+    trained_fps: Annotated[float, Meta(gt=0, le=10_000)] | None = None
     """None: that of the contract."""
     strict_fps: bool = False
     """Refuse robots with another control rate instead of warning them."""
     rtc: RtcSettings = RtcSettings()
     """Real-time chunking, for policies that support it."""
     session_idle_timeout_s: Seconds = 600.0
+    first_request_s: Seconds = 30.0
+    """A robot that sends no observation for so long gives its place to one that needs it."""
     grace_s: Seconds = 5.0
     """How long a robot that vanished may take to come back to its session."""
     image_codec: Literal["auto", "jpeg", "raw"] = "auto"

@@ -24,7 +24,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32)
 # first event.
 _REASONS = (
     "length", "version", "type", "not_an_observation", "key", "question", "no_session",
-    "too_large", "unanswered",
+    "too_large", "jump", "unanswered",
 )  # fmt: skip
 _CODECS: tuple[str, ...] = get_args(ImageCodec)
 _SLOW_READER_S = 5.0

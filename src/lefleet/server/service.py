@@ -53,6 +53,7 @@ class PolicyService:
         self._instance_id = new_instance_id()
         self._transport = transport
         self._lease_s = manifest.lease_s
+        self._insecure = manifest.zenoh.is_insecure
         self._on_name_taken = on_name_taken
         self._is_ready = False
         self._winner = ""
@@ -79,6 +80,8 @@ class PolicyService:
             instance_id=self._instance_id,
             image_codec=manifest.image_codec,
             load=lambda: self._workers.load,
+            first_request_s=manifest.first_request_s,
+            insecure=manifest.zenoh.is_insecure,
         )
         self._reaper = SessionReaper(
             transport,
@@ -183,6 +186,7 @@ class PolicyService:
             max_sessions=self._rules.max_sessions,
             load=self._workers.load,
             clients=tuple(session.status() for session in sessions) if with_clients else (),
+            insecure=self._insecure,
         )
 
     def _give_way(self, winner: wire.ServerStatus) -> None:

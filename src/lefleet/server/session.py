@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lefleet.policy.pipeline import Pipeline
 from lefleet.server.observers import RequestOutcome
+from lefleet.server.rates import TokenBucket
 from lefleet_client import wire
 from lefleet_client.transport import Publisher, TransportError
 
@@ -18,6 +19,12 @@ PUBLIC_ID = 8
 """So much of a session's id is shown in a status; the whole id is needed to close the session."""
 
 _ROBOT_TYPE = 100
+_REFUSALS, _REFUSALS_PER_S = 5, 10
+"""Answers to observations that are not taken: at once, and then in each second."""
+MAX_EPISODES_AHEAD = 10_000
+MAX_SEQ_AHEAD = 1_000_000
+"""How far a message may be ahead of where its session stands: days of work for a robot. What is
+further ahead was not sent by it, and would make all that it does send look old."""
 BEFORE_ANY = -1
 """The episode of a fresh session: whatever comes first is a new one, and nothing is inherited."""
 
@@ -60,17 +67,28 @@ class Session:
     seen_s: float = field(default_factory=time.monotonic)
     is_checked: bool = False
     """Whether the reaper has asked for the robot's presence since the session was opened."""
+    has_worked: bool = False
+    """Whether an observation came that could be read."""
     last_chunk: SentChunk | None = None
     policy_episode: int = BEFORE_ANY
     _pipeline: Pipeline | None = None
     _pipeline_episode: int = BEFORE_ANY
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _episode_id: int = BEFORE_ANY
+    _seq_id: int = 0
     _is_open: bool = True
+    _refusals: TokenBucket = field(
+        default_factory=lambda: TokenBucket(_REFUSALS, _REFUSALS_PER_S, time.monotonic())
+    )
 
     @property
     def client_id(self) -> str:
         return self.opened.client_id
+
+    @property
+    def segment(self) -> str:
+        """Its client's place in the key tree."""
+        return wire.slug(self.client_id, "client_id")
 
     @property
     def session_epoch(self) -> int:
@@ -79,6 +97,18 @@ class Session:
     @property
     def episode_id(self) -> int:
         return self._episode_id
+
+    def jump(self, episode_id: int, seq_id: int = 0) -> str:
+        """Why these numbers cannot be the robot's next ones; empty if they can, and are noted."""
+        with self._lock:
+            episode = max(self._episode_id, self.opened.episode_id)
+            seq = max(self._seq_id, self.opened.seq_id)
+            if episode_id - episode > MAX_EPISODES_AHEAD:
+                return _ahead("episode_id", episode_id, episode, MAX_EPISODES_AHEAD)
+            if seq_id - seq > MAX_SEQ_AHEAD:
+                return _ahead("seq_id", seq_id, seq, MAX_SEQ_AHEAD)
+            self._seq_id = max(seq_id, seq)
+        return ""
 
     def enter(self, episode_id: int) -> None:
         """Go on to this episode, never back."""
@@ -137,6 +167,11 @@ class Session:
         except TransportError as error:
             _LOG.debug("event=event_not_sent client=%r: %s", self.client_id, error)
 
+    def refuse(self, request: wire.Header, reason: str) -> None:
+        """Tell the robot why its observation was not taken. A flood gets a few answers a second."""
+        if self._refusals.take(time.monotonic()):
+            self.send_event(wire.RequestFailed(seq_id=request.seq_id, reason=reason), request)
+
     def count(self, outcome: RequestOutcome) -> None:
         counters = self.counters
         counters.superseded += outcome.superseded
@@ -164,3 +199,10 @@ class Session:
             queue_wait_ms=counters.queue_wait_ms,
             inference_ms=counters.inference_ms,
         )
+
+
+def _ahead(name: str, number: int, known: int, most: int) -> str:
+    return (
+        f"jump: {name} {number} is more than {most} ahead of {known}, where this session stands; "
+        "open a new session"
+    )

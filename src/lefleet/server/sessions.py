@@ -3,10 +3,17 @@
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable
 
 from lefleet.policy.pipeline import Pipeline
-from lefleet.server.handshake import HandshakeRules, Occupancy, check_handshake
+from lefleet.server.handshake import (
+    HandshakeRules,
+    Occupancy,
+    check_handshake,
+    giving_way,
+)
+from lefleet.server.rates import OpenLimiter
 from lefleet.server.request_queue import RequestQueue
 from lefleet.server.session import Session
 from lefleet_client import wire
@@ -20,7 +27,8 @@ class Sessions:
 
     One lock guards the table; handshakes are one at a time, because the transport asks one at a
     time. To close a session, its id is needed too: news about an earlier session of a robot must
-    not end the present one.
+    not end the present one. A client has one session at most, so silent ones are bounded by name
+    and, like all, by `max_sessions`.
     """
 
     def __init__(
@@ -34,6 +42,8 @@ class Sessions:
         instance_id: str,
         image_codec: wire.CodecChoice,
         load: Callable[[], float],
+        first_request_s: float,
+        insecure: bool,
     ) -> None:
         self._transport = transport
         self._keys = keys
@@ -43,6 +53,9 @@ class Sessions:
         self._instance_id = instance_id
         self._image_codec = image_codec
         self._load = load
+        self._first_request_s = first_request_s
+        self._insecure = insecure
+        self._limiter = OpenLimiter(rules.max_sessions)
         self._lock = threading.Lock()
         self._by_segment: dict[str, Session] = {}
         self._is_draining = False
@@ -53,15 +66,17 @@ class Sessions:
             segment = wire.slug(asked.client_id, "client_id")
         except wire.BadKey as error:
             return wire.SessionRejected(check="name", reason=str(error), load=self._load())
-        verdict = check_handshake(asked, self._rules, self._occupancy(segment))
-        if isinstance(verdict, wire.SessionRejected):
-            _LOG.info(
-                "event=session_refused client=%s check=%s reason=%r",
-                asked.client_id,
-                verdict.check,
-                verdict.reason,
+        if busy := self._limiter.excess(segment):
+            return self._refused(
+                asked, wire.SessionRejected(check="busy", reason=busy, load=self._load())
             )
-            return verdict
+        silent = self._silent(segment)
+        verdict = check_handshake(asked, self._rules, self._occupancy(segment, silent))
+        if isinstance(verdict, wire.SessionRejected):
+            return self._refused(asked, verdict)
+        if silent is not None:
+            waited = f"no observation in its first {self._first_request_s:g} s"
+            self.close(silent.segment, silent.id, f"{waited}, and another robot needs the place")
         session = Session(
             id=secrets.token_hex(8),
             opened=asked,
@@ -96,6 +111,7 @@ class Sessions:
             image_codec=asked.image_codec if ours == "auto" else ours,
             load=self._load(),
             warnings=verdict.warnings,
+            insecure=self._insecure,
         )
 
     def close(self, segment: str, session_id: str, reason: str) -> bool:
@@ -132,11 +148,27 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_segment)
 
-    def _occupancy(self, segment: str) -> Occupancy:
+    def _silent(self, segment: str) -> Session | None:
+        """The session that gives way to a new one of this client; None where none has to."""
+        sessions = self.snapshot()
+        if segment in sessions or len(sessions) < self._rules.max_sessions:
+            return None
+        return giving_way(sessions.values(), time.monotonic(), self._first_request_s)
+
+    def _refused(self, asked: wire.SessionOpen, why: wire.SessionRejected) -> wire.SessionRejected:
+        _LOG.info(
+            "event=session_refused client=%s check=%s reason=%r",
+            asked.client_id,
+            why.check,
+            why.reason,
+        )
+        return why
+
+    def _occupancy(self, segment: str, silent: Session | None) -> Occupancy:
         with self._lock:
             holder = self._by_segment.get(segment)
             return Occupancy(
-                active=len(self._by_segment) - (holder is not None),
+                active=len(self._by_segment) - (holder is not None) - (silent is not None),
                 holder="" if holder is None else holder.client_id,
                 load=self._load(),
                 is_draining=self._is_draining,

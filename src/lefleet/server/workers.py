@@ -95,6 +95,7 @@ class Workers:
         if session.send_again(header):
             return False
         observation = wire.OBSERVATION.decode(job.incoming.body)
+        session.has_worked = True
         session.counters.image_codec = codec_of(observation)
         if observation.probe:
             self._answer_probe(job, observation)
@@ -172,11 +173,11 @@ class Workers:
         session, header = job.session, job.incoming.header
         is_unawaited = isinstance(error, _Stale | TransportError)
         result: RequestResult = "stale" if is_unawaited else "failed"
-        reason = str(error)
+        reason = str(error)[:_REASON]
         if not is_unawaited and not isinstance(error, wire.WireError | BadRequest | _BadChunk):
             reason = f"the server failed ({type(error).__name__}); its log says why"
             _LOG.error("event=request_failed client=%r", session.client_id, exc_info=error)
-        event = wire.RequestFailed(seq_id=header.seq_id, reason=reason[:_REASON])
+        event = wire.RequestFailed(seq_id=header.seq_id, reason=reason)
         session.send_event(event, header)
         self._report(job, _outcome(job, result, reason, superseded=0))
         if result == "failed" and session.counters.failed == 1:
@@ -206,7 +207,8 @@ class _BadChunk(Exception):
 
 def _require_awaited(job: Job) -> None:
     if not job.session.awaits(job.incoming.header):
-        raise _Stale("a newer episode or session has begun")
+        begun = f"episode {job.session.episode_id} or another session has begun"
+        raise _Stale(f"{wire.NEWER}: {begun}, this was asked in {job.incoming.header.episode_id}")
 
 
 def _require_finite(chunk: Chunk) -> None:

@@ -242,6 +242,9 @@ def refusal(
         return ServerDraining(f"{text}; start another replica, or try again when it is back")
     if check == "digest":
         return _other_checkpoint(spec, status.server, status.capabilities.digest)
+    if check == "busy":
+        # It passes: worth another try, also for a robot that has no session yet.
+        return NoServer(text)
     return Refused(check, reason, text)
 
 

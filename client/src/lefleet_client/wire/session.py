@@ -165,8 +165,9 @@ class SessionRejected(Message, frozen=True, kw_only=True):
     """No session: which check failed, and why.
 
     `check` is one of name, action_names, vectors, cameras, schema, digest, fps, task, capacity,
-    draining. It is no closed list, so that an older robot can still read a newer server's reason.
-    With "capacity" and "draining" another replica may take the robot.
+    busy, draining. It is no closed list, so that an older robot can still read a newer server's
+    reason.
+    With "capacity", "busy" and "draining" another replica may take the robot.
     """
 
     check: Name
