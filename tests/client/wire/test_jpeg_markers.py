@@ -259,7 +259,7 @@ def test_a_mutated_file_is_an_image_or_a_typed_error(data):
 @pytest.mark.chaos
 @given(st.data())
 @settings(
-    max_examples=50_000, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 def test_very_many_mutated_files(data):
     decode_mutated(SMALL, data.draw)

@@ -9,6 +9,7 @@ from lefleet_client.wire.limits import (
     ANSWER,
     MAX_CLIENTS,
     MAX_FEATURES,
+    MAX_HISTORY,
     OLDEST_VERSION,
     QUESTION,
     SCHEMA_VERSION,
@@ -30,7 +31,8 @@ from lefleet_client.wire.replies import SessionClosed
 
 CodecChoice = Literal["auto", "jpeg", "raw"]
 """auto: the robot probes both, and takes the faster one."""
-Side = Annotated[int, Meta(ge=1, le=2**16 - 1)]
+Side = Annotated[int, Meta(ge=1, le=8192)]
+Steps = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 Fps = Annotated[float, Meta(gt=0, le=10_000)]
 VectorNames = Annotated[dict[Name, Names], Meta(max_length=MAX_FEATURES)]
 CameraShapes = Annotated[dict[Name, tuple[Side, Side, Side]], Meta(max_length=MAX_FEATURES)]
@@ -59,11 +61,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     revision: Name
     digest: Label
     contract: Contract
-    chunk_size: Count
-    n_action_steps: Count
-    n_obs_steps: Count
+    chunk_size: Steps
+    n_action_steps: Steps
+    n_obs_steps: Annotated[int, Meta(ge=0, le=1 + MAX_HISTORY)]
     supports_rtc: bool
-    rtc_horizon: Count
+    rtc_horizon: Steps
     serving_mode: Name
 
 

@@ -29,7 +29,7 @@ _ITEM_BYTES = {
 class Tensor(Struct, frozen=True):
     """An array as it travels. What exists is consistent: a wrong one cannot be made."""
 
-    dtype: str
+    dtype: Annotated[str, Meta(max_length=16)]
     shape: Annotated[tuple[int, ...], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
     data: memoryview
 
