@@ -1,6 +1,9 @@
 """Load, metrics as Prometheus reads them, and health over HTTP."""
 
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -10,9 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lefleet.errors import BadInput
+from lefleet.server import monitoring
 from lefleet.server.monitoring import WINDOW_S, BusyMeter, HealthServer, Metrics
 from lefleet_client.wire import ServerStatus
-from tests.client.transport.waiting import LONG_S
+from tests.client.transport.waiting import LONG_S, until
 from tests.server.samples import ANSWERED, outcome, status
 
 
@@ -191,6 +195,83 @@ def test_a_silent_connection_holds_up_no_other(health):
     place = urlsplit(health.address)
     with socket.create_connection((place.hostname, place.port), LONG_S):
         assert get(health, "/healthz")[0] == 200
+
+
+@contextmanager
+def connections(health: HealthServer, count: int) -> Iterator[list[socket.socket]]:
+    place = urlsplit(health.address)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection((place.hostname, place.port), LONG_S))
+            for _ in range(count)
+        ]
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    with connection.makefile("rb") as stream:
+        return stream.read()
+
+
+def test_four_hundred_connections_are_answered_by_one_thread(health):
+    threads = threading.active_count()
+    with connections(health, 400) as opened:
+        for connection in opened:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert threading.active_count() == threads
+        assert {answer(connection).split()[1] for connection in opened} == {b"200"}
+
+
+def test_connections_that_drip_hold_no_threads_and_delay_no_other(health):
+    threads = threading.active_count()
+    with connections(health, 50) as opened:
+        for byte in b"GET /healthz":
+            for connection in opened:
+                connection.sendall(bytes([byte]))
+            assert get(health, "/healthz") == (200, "ok\n")
+            assert threading.active_count() == threads
+
+
+def test_a_request_has_a_time_as_a_whole(health, monkeypatch):
+    """A byte now and then does not prolong it."""
+    monkeypatch.setattr(monitoring, "_REQUEST_S", 0.3)
+    with connections(health, 1) as (slow,):
+        closed = threading.Event()
+        reader = threading.Thread(target=lambda: (answer(slow), closed.set()))
+        reader.start()
+        with suppress(OSError):
+            until(lambda: slow.sendall(b"x"), closed)
+        reader.join(LONG_S)
+        assert closed.is_set()
+
+
+def test_a_header_without_end_is_cut_off(health):
+    with connections(health, 1) as (endless,), suppress(OSError):
+        endless.sendall(b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 100_000)
+        assert answer(endless) == b""
+    assert get(health, "/healthz")[0] == 200
+
+
+def test_the_oldest_of_too_many_connections_make_room(health, monkeypatch):
+    monkeypatch.setattr(monitoring, "_CONNECTIONS", 8)
+    with connections(health, 12) as opened:
+        assert get(health, "/healthz")[0] == 200
+        for connection in opened[:5]:
+            with suppress(ConnectionResetError):
+                assert answer(connection) == b""
+        opened[-1].sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert answer(opened[-1]).split()[1] == b"200"
+
+
+def test_closing_cuts_off_what_is_open():
+    health = HealthServer("127.0.0.1", 0, str, bytes)
+    with connections(health, 3) as opened:
+        assert get(health, "/healthz")[0] == 200
+        health.close()
+        for connection in opened:
+            with suppress(ConnectionResetError):
+                assert answer(connection) == b""
+    assert not [thread for thread in threading.enumerate() if thread.name == "health"]
 
 
 def test_after_closing_the_port_is_free():

@@ -1,11 +1,13 @@
 """Numbers about a server: its load, metrics for Prometheus, and three pages over HTTP."""
 
+import asyncio
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol, get_args
+from http import HTTPStatus
+from typing import Protocol, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -27,7 +29,11 @@ _REASONS = (
     "too_large", "jump", "unanswered",
 )  # fmt: skip
 _CODECS: tuple[str, ...] = get_args(ImageCodec)
-_SLOW_READER_S = 5.0
+_CONNECTIONS = 512
+"""That are open, and as many again that wait to be accepted."""
+_REQUEST_S = 5.0
+"""From the connection to the last byte of the answer."""
+_HEADER_BYTES = 8192
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -171,37 +177,35 @@ def _counters(name: str, text: str, label: str, counts: Mapping[str, int]) -> Co
 class HealthServer:
     """Answers from the start of the process, so that warming up can be seen.
 
-    The thread `health` accepts, and each request has a short-lived thread of its own; both
-    callables are called there; `why_not_ready` is empty when the server is ready. With port 0 any
-    free one is taken.
+    The thread `health` serves all connections in one event loop, and calls both callables there;
+    `why_not_ready` is empty when the server is ready. So a connection that sends or reads slowly
+    delays no other. It is cut off when its time is over; of too many, the oldest are cut off. With
+    port 0 any free one is taken.
     """
 
     def __init__(
         self, host: str, port: int, why_not_ready: Callable[[], str], metrics: Callable[[], bytes]
     ) -> None:
-        pages = {"why_not_ready": staticmethod(why_not_ready), "metrics": staticmethod(metrics)}
-        handler = type("Handler", (_Handler,), pages)
+        self._why_not_ready = why_not_ready
+        self._metrics = metrics
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._socket = socket.create_server((host, port), backlog=_CONNECTIONS)
         except OSError as error:
             raise BadInput(
                 f"http_port: {host}:{port} cannot be listened on: {error.strerror}.",
                 "Choose another port or host.",
             ) from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), name="health", daemon=True
-        )
+        taken_host, taken_port = self._socket.getsockname()[:2]
+        self.address = f"http://{taken_host}:{taken_port}"
+        self._connections: dict[asyncio.StreamWriter, None] = {}
+        self._loop = asyncio.new_event_loop()
+        self._is_closing = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 
-    @property
-    def address(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}"
-
     def close(self) -> None:
-        self._server.shutdown()
+        self._loop.call_soon_threadsafe(self._is_closing.set)
         self._thread.join()
-        self._server.server_close()
 
     def __enter__(self) -> "HealthServer":
         return self
@@ -209,21 +213,46 @@ class HealthServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
-class _Handler(BaseHTTPRequestHandler):
-    why_not_ready: Callable[[], str]
-    metrics: Callable[[], bytes]
-    timeout = _SLOW_READER_S
-    server_version = "lefleet"
-    sys_version = ""
+    async def _serve(self) -> None:
+        """Until it is closed; what is in flight then is cut off."""
+        server = await asyncio.start_server(
+            self._connected, sock=self._socket, limit=_HEADER_BYTES, backlog=_CONNECTIONS
+        )
+        await self._is_closing.wait()
+        server.close()
 
-    def do_GET(self) -> None:
-        status, kind, text = self._page(self.path.partition("?")[0])
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= _CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.transport.abort()
+        self._connections[writer] = None
+        try:
+            async with asyncio.timeout(_REQUEST_S):
+                writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
+                writer.close()
+                await writer.wait_closed()
+        except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, TimeoutError, OSError):
+            pass
+        finally:
+            self._connections.pop(writer, None)
+            writer.transport.abort()
+
+    def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.decode("latin-1").partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        status, kind, text = self._page(path) if method == "GET" else (501, _TEXT, b"only GET\n")
+        lines = (
+            f"HTTP/1.0 {status} {HTTPStatus(status).phrase}",
+            "Server: lefleet",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(text)}",
+        )
+        return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + text
 
     def _page(self, path: str) -> tuple[int, str, bytes]:
         """Status, type and text of a page."""
@@ -231,12 +260,9 @@ class _Handler(BaseHTTPRequestHandler):
             case "/healthz":
                 return 200, _TEXT, b"ok\n"
             case "/readyz":
-                why = self.why_not_ready()
+                why = self._why_not_ready()
                 return (503, _TEXT, f"{why}\n".encode()) if why else (200, _TEXT, b"ready\n")
             case "/metrics":
-                return 200, _METRICS, self.metrics()
+                return 200, _METRICS, self._metrics()
             case _:
                 return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Scrapes come every few seconds: a line for each would fill the log."""
