@@ -238,6 +238,24 @@ def test_a_forged_observation_far_ahead_does_not_disable_a_robot(scene, seq_id, 
     assert scene.robot.ack.session_id == session_id
 
 
+def test_a_robot_behind_a_forged_observation_opens_a_new_session(scene):
+    session_id = scene.robot.ack.session_id
+    scene.publisher_of("honest").put(body(), scene.as_honest(1, episode_id=9_000))
+    eventually(lambda: scene.service.status(with_clients=True).clients[0].episode_id == 9_000)
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert scene.robot.ack.session_id != session_id
+    assert scene.service.status().sessions == 1
+
+
+def test_a_robot_behind_a_forged_reset_opens_a_new_session(scene):
+    ack = scene.robot.ack
+    reset = wire.Reset(session_id=ack.session_id, session_epoch=ack.session_epoch, episode_id=9_000)
+    scene._nodes[1].ask(scene.keys("honest").reset, wire.RESET.encode(reset), 5.0)
+    scene.robot.reset()
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert scene.robot.ack.session_id != ack.session_id
+
+
 def test_a_reset_far_ahead_is_refused(scene):
     ack = scene.robot.ack
     reset = wire.Reset(

@@ -207,8 +207,11 @@ class _BadChunk(Exception):
 
 def _require_awaited(job: Job) -> None:
     if not job.session.awaits(job.incoming.header):
-        begun = f"episode {job.session.episode_id} or another session has begun"
-        raise _Stale(f"{wire.NEWER}: {begun}, this was asked in {job.incoming.header.episode_id}")
+        newest, asked = job.session.episode_id, job.incoming.header.episode_id
+        if asked < newest:
+            raise _Stale(f"{wire.NEWER}: episode {newest} has begun, this was asked in {asked}")
+        # Not NEWER: a robot that was replaced would take its place back.
+        raise _Stale("the session is closed")
 
 
 def _require_finite(chunk: Chunk) -> None:
