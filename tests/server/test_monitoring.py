@@ -97,7 +97,7 @@ def test_every_reason_and_codec_is_there_before_the_first_message():
     assert reasons == dict.fromkeys(
         (
             *("length", "version", "type", "not_an_observation", "key", "question"),
-            *("no_session", "too_large", "unanswered"),
+            *("no_session", "too_large", "jump", "unanswered"),
         ),
         0,
     )

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import os
+import subprocess
 import threading
 import time
 from dataclasses import fields
@@ -49,6 +51,74 @@ def test_a_file_is_added_to(tmp_path):
         log.finished(outcome(seq_id=seq))
         log.close()
     assert [line["seq_id"] for line in lines(path)] == [1, 2]
+
+
+WHOLE = b'{"time":"2026","seq_id":1}\n'
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"time":"2026","seq_', b'{"time":"2026","seq_id":2}'])
+def test_an_unfinished_last_line_is_cut_off_at_the_start(tmp_path, torn, caplog):
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(WHOLE + torn)
+    log = open_audit(str(path))
+    log.finished(outcome(seq_id=3))
+    log.close()
+    assert [line["seq_id"] for line in lines(path)] == [1, 3]
+    assert f"event=audit_line_cut path={path} bytes={len(torn)}" in caplog.text
+
+
+def test_what_another_program_wrote_is_not_cut_off(tmp_path):
+    path = tmp_path / "notes"
+    path.write_bytes(b"mine")
+    open_audit(str(path)).close()
+    open_audit(str(path)).close()
+    assert path.read_bytes() == b"mine\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with room for a few lines, and a function that changes its size."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(small)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+
+    def resize(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", str(small)], check=True)
+
+    yield small, resize
+    subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def _fill(log: AuditLog, first: int) -> int:
+    """Write until lines are skipped; the number of the next line."""
+    before = log.skipped
+    while log.skipped < before + 3:
+        log.finished(outcome(seq_id=first))
+        first += 1
+        time.sleep(0)
+    return first
+
+
+def test_a_disk_that_fills_twice_leaves_whole_lines_only(small_disk):
+    folder, resize = small_disk
+    path, number = folder / "audit.jsonl", 0
+    for size in ("16k", "28k"):
+        log = open_audit(str(path))
+        number = _fill(log, number)
+        log.close()
+        assert path.stat().st_size % 4096 == 0, "the disk was filled to its last byte"
+        resize(size)
+    log = open_audit(str(path))
+    for size in ("36k", "60k"):
+        number = _fill(log, number)
+        resize(size)
+    log.finished(outcome(seq_id=number))
+    log.close()
+    written = [line["seq_id"] for line in lines(path)]
+    assert written[-1] == number
+    assert written == sorted(set(written))
 
 
 def test_a_reason_with_a_line_break_stays_on_one_line(tmp_path):

@@ -11,16 +11,19 @@ queue_wait_ms, prepare_ms, inference_ms, batch_size   where its time went
 superseded     requests of this robot that newer ones overwrote since its last answer
 """
 
+import io
 import logging
+import os
 import queue
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
@@ -29,6 +32,9 @@ from lefleet.errors import BadInput
 _LOG = logging.getLogger(__name__)
 _CLOSE_S = 2.0
 _AUDIT_ROOM = 4096
+_LINE_BEGINS = b'{"time":"'
+_LONGEST_LINE = 1 << 20
+"""A torn line is looked for in so many bytes at the end of an audit file."""
 
 RequestResult = Literal["answered", "failed", "stale"]
 """answered: a chunk was sent. failed: the robot was sent the reason. stale: a new episode or
@@ -149,7 +155,8 @@ class AuditLog:
     def close(self) -> None:
         is_done = self._lines.close()
         if is_done and self._stream is not sys.stdout.buffer:
-            self._stream.close()
+            with suppress(OSError):  # Of a full disk; the next start cuts off what is torn.
+                self._stream.close()
 
     def _write(self, ended: tuple[datetime, RequestOutcome]) -> None:
         ended_at, outcome = ended
@@ -157,6 +164,47 @@ class AuditLog:
         line = {"time": time, "event": "request", **asdict(outcome)}
         self._stream.write(self._encoder.encode(line) + b"\n")
         self._stream.flush()
+
+
+class LineFile(io.FileIO):
+    """Appends whole lines to a file: on a disk that fills up, what is missing of one comes first.
+
+    Its one writer is the thread `audit`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.is_file():
+            _cut_torn_line(path)
+        super().__init__(path, "ab")
+        self._rest = b""
+
+    def write(self, line: Any) -> int:
+        self._finish()
+        self._rest = bytes(line)
+        try:
+            self._finish()
+        except OSError:
+            if len(self._rest) == len(line):  # Nothing of it is in the file, so nothing is torn.
+                self._rest = b""
+            raise
+        return len(line)
+
+    def _finish(self) -> None:
+        while self._rest:
+            self._rest = self._rest[super().write(self._rest) :]
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Cut off an unfinished last line, if it is one of ours; otherwise end it."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LONGEST_LINE))
+        torn = file.read().rpartition(b"\n")[2]
+        if torn.startswith(_LINE_BEGINS) or (torn and _LINE_BEGINS.startswith(torn)):
+            file.truncate(size - len(torn))
+            _LOG.warning("event=audit_line_cut path=%s bytes=%d", path, len(torn))
+        elif torn:
+            file.write(b"\n")
 
 
 def open_audit(where: str) -> AuditLog | None:
@@ -168,6 +216,6 @@ def open_audit(where: str) -> AuditLog | None:
     path = Path(where).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return AuditLog(path.open("ab"))
+        return AuditLog(LineFile(path))
     except OSError as error:
         raise BadInput(f"audit: {path} cannot be written: {error.strerror}.") from error
