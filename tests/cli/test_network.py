@@ -2,14 +2,23 @@
 
 import signal
 import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import trustme
 
+from lefleet.certs.authority import Authority
+from lefleet_client.remote import RemoteError, RemotePolicy
 from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
+from tests.certs.fleet import make_certificates
 from tests.cli.child import Child, reserved_port
+from tests.client.remote.scripted import ScriptedServer, hurried, observation
 from tests.client.transport.test_tls import certificates
-from tests.client.transport.waiting import Log
+from tests.client.transport.waiting import LONG_S, Log
 
 
 @pytest.fixture
@@ -81,3 +90,51 @@ def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, port, le
 
 def _flags(tls: Tls) -> list[str]:
     return ["--tls.ca", tls.ca, "--tls.cert", tls.cert, "--tls.key", tls.key]
+
+
+def test_a_running_router_takes_up_a_new_access_list(tmp_path, port):
+    """Robots in the middle of a loop survive that, except the one that was revoked."""
+    folder = tmp_path / "certs"
+    make_certificates(folder)
+    endpoint = f"tls/127.0.0.1:{port}"
+    flags = ("--listen", endpoint, "--tls", str(folder / "server-hub"))
+    settings = ZenohSettings(mode="peer", connect=(endpoint,), tls=Tls.folder(folder / "server-a"))
+    with Child("router", *flags, folder=tmp_path) as router, ExitStack() as stack:
+        router.wait_for(lambda child: child.out)
+        ScriptedServer(stack.enter_context(ZenohTransport.open(settings)))
+        arm, leg = (stack.enter_context(robot(endpoint, folder, name)) for name in ("arm", "leg"))
+        leg.infer(observation())
+        change(folder, lambda authority: authority.revoke("leg"))
+        ask_until(arm, lambda: events(router, "reopened") == 1)
+        with hurried(leg, 1.0), pytest.raises(RemoteError):
+            leg.infer(observation())
+        (folder / "server-hub" / "access.json").write_text("{")
+        ask_until(arm, lambda: events(router, "tls_files_not_used") == 1)
+        change(folder, lambda authority: authority.issue("robot", "new", [], 20))
+        ask_until(arm, lambda: events(router, "reopened") == 2)
+        assert stack.enter_context(robot(endpoint, folder, "new")).infer(observation())
+        router.signal(signal.SIGTERM)
+        assert router.end() == 0
+
+
+def robot(endpoint: str, folder: Path, name: str) -> RemotePolicy:
+    tls = folder / f"robot-{name}"
+    return RemotePolicy(endpoint, "fold", client_id=name, tls=tls, timeout_s=LONG_S)
+
+
+def change(folder: Path, how: Callable[[Authority], object]) -> None:
+    with Authority(folder, datetime.now(UTC)) as authority:
+        how(authority)
+
+
+def events(child: Child, name: str) -> int:
+    return sum(f"event={name} " in line for line in child.err)
+
+
+def ask_until(policy: RemotePolicy, condition: Callable[[], bool]) -> None:
+    """Keep asking, and once more afterwards; every call is answered."""
+    until_s = time.monotonic() + LONG_S
+    while not condition():
+        assert policy.infer(observation()).server == "a"
+        assert time.monotonic() < until_s
+    assert policy.infer(observation()).server == "a"

@@ -1,11 +1,13 @@
 """How commands connect to the network, their errors, and `router`."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lefleet.certs.listener import TlsFiles, listener
 from lefleet.cli.commands import ConnectOptions, RouterCommand, TlsOptions
-from lefleet.cli.output import print_json, printable
+from lefleet.cli.output import log_to_stderr, print_json, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import RemoteError
@@ -18,6 +20,10 @@ from lefleet_client.transport import (
     certified_name,
 )
 from lefleet_client.wire import BadKey
+
+_LOG = logging.getLogger(__name__)
+_LOOK_S = 1.0
+"""How often a router or server looks whether its certificate files have changed."""
 
 
 @contextmanager
@@ -71,18 +77,33 @@ def route(command: RouterCommand) -> int:
         tls=_tls(command),
         insecure=command.insecure,
     )
+    log_to_stderr()
+    files = TlsFiles(settings)
     try:
-        with StopSignals() as signals, ZenohTransport.open(settings):
-            signals.hold()
-            if command.json:
-                print_json({"event": "routing", "listen": command.listen})
-            else:
-                print(f"Router on {', '.join(command.listen)}. Stop it with Ctrl-C.")
-                sys.stdout.flush()
-            signals.wait()
+        with StopSignals() as signals:
+            with ZenohTransport.open(listener(settings)):
+                signals.hold()
+                if command.json:
+                    print_json({"event": "routing", "listen": command.listen})
+                else:
+                    print(f"Router on {', '.join(command.listen)}. Stop it with Ctrl-C.")
+                    sys.stdout.flush()
+                is_stopping = wait_for_change(signals, files)
+            while not is_stopping:
+                with ZenohTransport.open(listener(settings)):
+                    _LOG.info("event=reopened listen=%s", ",".join(command.listen))
+                    is_stopping = wait_for_change(signals, files)
     except StoppedEarly:
         pass
     return 0
+
+
+def wait_for_change(signals: StopSignals, files: TlsFiles) -> bool:
+    """Block until the node must be opened again (False), or a signal asks to stop (True)."""
+    while not signals.wait(_LOOK_S):
+        if files.has_changed():
+            return False
+    return True
 
 
 def _tls(command: TlsOptions) -> Tls | None:

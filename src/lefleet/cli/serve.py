@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lefleet.certs.listener import TlsFiles, listener
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ReplayCommand, ServeCommand
-from lefleet.cli.network import network_errors
+from lefleet.cli.network import network_errors, wait_for_change
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
@@ -28,6 +29,7 @@ from lefleet_client.wire import Contract, ServerStatus
 
 if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
+    from lefleet.server.service import PolicyService
 
 _LOG = logging.getLogger(__name__)
 _MAX_SHOWN = 20
@@ -122,14 +124,42 @@ def _monitor(manifest: Manifest, stack: ExitStack) -> _Monitoring:
 
 
 def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_json: bool) -> None:
+    """Serve until a signal comes; when certificate files have changed, drain and serve again."""
     monitoring = _monitor(manifest, stack)
-    transport = stack.enter_context(ZenohTransport.open(manifest.zenoh))
+    files = TlsFiles(manifest.zenoh)
+    transport = stack.enter_context(ZenohTransport.open(listener(manifest.zenoh)))
     _LOG.info("event=loading model=%s device=%s", manifest.model_name, manifest.model.device)
     policy = load_served(manifest)
+    for warning in policy.warnings:
+        _LOG.warning("event=warning text=%s", warning)
+    signals.hold()
+    while True:
+        service = _service(policy, manifest, transport, monitoring, signals)
+        with service:
+            monitoring.metrics.watch(service, monitoring.skipped)
+            monitoring.why_not_ready = ""
+            _print_served(policy, manifest, service.status(), monitoring.health, as_json=as_json)
+            is_stopping = wait_for_change(signals, files)
+            monitoring.why_not_ready = "draining"
+            service.drain()
+        service.require_own_name()
+        if is_stopping:
+            return
+        transport.close()
+        _LOG.info("event=reopening server=%s", manifest.server_name)
+        transport = stack.enter_context(ZenohTransport.open(listener(manifest.zenoh)))
 
+
+def _service(
+    policy: "ServedPolicy",
+    manifest: Manifest,
+    transport: ZenohTransport,
+    monitoring: _Monitoring,
+    signals: StopSignals,
+) -> "PolicyService":
     from lefleet.server.service import PolicyService
 
-    service = PolicyService(
+    return PolicyService(
         policy,
         manifest,
         transport,
@@ -137,22 +167,17 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         monitoring.ring,
         on_name_taken=signals.stop,
     )
-    signals.hold()
-    with service:
-        monitoring.metrics.watch(service, monitoring.skipped)
-        monitoring.why_not_ready = ""
-        for warning in policy.warnings:
-            _LOG.warning("event=warning text=%s", warning)
-        served = (policy, manifest, service.status(), monitoring.health)
-        if as_json:
-            print_json_line({"event": "serving", **served_fields(*served)})
-        else:
-            # On stderr, because audit lines may be on stdout.
-            print(served_text(*served), file=sys.stderr, flush=True)
-        signals.wait()
-        monitoring.why_not_ready = "draining"
-        service.drain()
-    service.require_own_name()
+
+
+def _print_served(
+    policy: "ServedPolicy", manifest: Manifest, status: ServerStatus, health: str, *, as_json: bool
+) -> None:
+    served = (policy, manifest, status, health)
+    if as_json:
+        print_json_line({"event": "serving", **served_fields(*served)})
+    else:
+        # On stderr, because audit lines may be on stdout.
+        print(served_text(*served), file=sys.stderr, flush=True)
 
 
 def served_fields(

@@ -4,7 +4,9 @@ A shell starts background jobs of a script with SIGINT ignored, and `nohup` does
 """
 
 import os
+import select
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -61,10 +63,16 @@ class StopSignals:
         with suppress(OSError):
             os.write(self._write, b"\0")
 
-    def wait(self) -> None:
-        """Block until a signal asks to stop."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until a signal asks to stop, or for this long; whether one did."""
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_stopping:
-            os.read(self._read, 1)
+            left_s = None if until_s is None else until_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return False
+            if select.select([self._read], [], [], left_s)[0]:
+                os.read(self._read, 1)
+        return True
 
     def __enter__(self) -> Self:
         self._woken_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)

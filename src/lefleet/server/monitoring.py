@@ -100,6 +100,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._watched: _ServerState | None = None
         self._queue_wait = self._histogram("queue_wait_seconds", "Wait of a request, in all.")
         self._prepare = self._histogram("prepare_seconds", "Decoding and preprocessing.")
         self._inference = self._histogram("inference_seconds", "The policy and postprocessing.")
@@ -122,7 +123,10 @@ class Metrics:
 
     def watch(self, server: MetricsSource, skipped: Mapping[str, Callable[[], int]]) -> None:
         """Show this server's state from now on, and how much its audit and capture lost."""
-        self._registry.register(_ServerState(server, skipped))
+        if self._watched is not None:
+            self._registry.unregister(self._watched)
+        self._watched = _ServerState(server, skipped)
+        self._registry.register(self._watched)
 
     def finished(self, outcome: RequestOutcome) -> None:
         self._requests.labels(outcome.result).inc()

@@ -121,15 +121,18 @@ def _tls_values(tls: Tls | None) -> dict[str, object]:
         if not Path(path).is_file():
             raise BadSettings(f"tls.{name}: there is no file {path!r}")
     return {
+        # Other nodes tell of addresses; none of them is dialled without a certificate.
+        "transport/link/protocols": [one.rstrip("/") for one in _ENCRYPTED],
         "transport/link/tls": {
             "root_ca_certificate": tls.ca,
             "enable_mtls": True,
             "verify_name_on_connect": True,
+            "close_link_on_expiration": True,
             "listen_certificate": tls.cert,
             "listen_private_key": tls.key,
             "connect_certificate": tls.cert,
             "connect_private_key": tls.key,
-        }
+        },
     }
 
 

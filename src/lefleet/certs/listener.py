@@ -1,0 +1,130 @@
+"""A node that others connect to: whom it lets in, how large messages may be, when it must reopen.
+
+Zenoh reads certificates and access lists only when a node is opened. So a router or server that
+runs looks at its files, and opens its node again when one of them has changed.
+"""
+
+import logging
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from lefleet.certs.access import access_control, read_access
+from lefleet.errors import BadInput
+from lefleet_client import wire
+from lefleet_client.transport import Tls, ZenohSettings, certificate_identity
+from lefleet_client.wire.keys import ROOT
+
+_LOG = logging.getLogger(__name__)
+
+_TREE = f"{ROOT}/**"
+_HEADER_BYTES = 1024
+"""More than a header has, which travels beside the body."""
+FileState = tuple[int, int, int]
+
+
+def listener(settings: ZenohSettings) -> ZenohSettings:
+    """The settings of a router or server, with limits for sizes and with its access list."""
+    extra: dict[str, Any] = {"low_pass_filter": size_limits()}
+    if settings.tls is not None:
+        _warn_of_end(settings.tls)
+    if settings.listen and settings.tls is not None:
+        if not settings.tls.access:
+            _LOG.warning(
+                "event=no_access_list cert=%s: every certificate of the authority may do all",
+                settings.tls.cert,
+            )
+        elif settings.connect:
+            raise BadInput(
+                "connect: a node that others connect to cannot join a router as well while it has "
+                f"an access list ({settings.tls.access}): it could not tell whose messages that "
+                "router forwards.",
+                "Give listen or connect, and let robots and servers connect to one router.",
+            )
+        else:
+            extra["access_control"] = access_control(read_access(settings.tls.access))
+    return replace(settings, extra={**extra, **settings.extra})
+
+
+def size_limits() -> list[dict[str, Any]]:
+    """Zenoh's setting `low_pass_filter`: messages above these sizes are dropped on arrival.
+
+    A limit holds for a message only if the rule's keys include the message's, so there is one for
+    the whole tree besides those for single keys; the smallest counts.
+    """
+    servers = wire.matching_servers()
+    limits = {
+        "question": ("query", _TREE, wire.SESSION_REQUEST.limits.max_bytes),
+        "answer": ("reply", _TREE, wire.STATUS.limits.max_bytes),
+        "publication": ("put", _TREE, wire.OBSERVATION.limits.max_bytes + _HEADER_BYTES),
+        "chunk": ("put", servers.any_client.action, wire.CHUNK.limits.max_bytes + _HEADER_BYTES),
+    }
+    return [
+        {
+            "id": name,
+            "flows": ["ingress"],
+            "messages": [message],
+            "key_exprs": [key],
+            "size_limit": size,
+        }
+        for name, (message, key, size) in limits.items()
+    ]
+
+
+class TlsFiles:
+    """The files that a node was opened with; `has_changed` once they are complete and different.
+
+    A renewed certificate arrives file by file, so files that do not fit together are left alone
+    until they do. What is wrong with them is logged once for each change.
+    """
+
+    def __init__(self, settings: ZenohSettings) -> None:
+        self._tls = settings.tls
+        self._access = settings.tls.access if settings.tls and settings.listen else ""
+        self._opened = self._refused = self._states()
+
+    def has_changed(self) -> bool:
+        states = self._states()
+        if self._tls is None or states in (self._opened, self._refused):
+            return False
+        try:
+            self._require_usable(self._tls)
+        except BadInput as error:
+            self._refused = states
+            _LOG.warning("event=tls_files_not_used reason=%r", str(error))
+            return False
+        self._opened = self._refused = states
+        return True
+
+    def _states(self) -> dict[str, FileState]:
+        if self._tls is None:
+            return {}
+        paths = (self._tls.ca, self._tls.cert, self._tls.key, self._access)
+        return {path: _state(path) for path in paths if path}
+
+    def _require_usable(self, tls: Tls) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # Without a password, OpenSSL would ask the terminal for one.
+            context.load_cert_chain(tls.cert, tls.key, password="")
+            context.load_verify_locations(tls.ca)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"tls: {tls.cert}, {tls.key} and {tls.ca}: {error}.") from error
+        if self._access:
+            read_access(self._access)
+
+
+def _state(path: str) -> FileState:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _warn_of_end(tls: Tls) -> None:
+    if warning := certificate_identity(tls.cert).warning(datetime.now(UTC)):
+        _LOG.warning("event=certificate_ends text=%r", warning)

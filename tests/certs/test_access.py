@@ -1,0 +1,242 @@
+"""Access lists: what they say, and what robots, operators and servers cannot do under them.
+
+The attackers use Zenoh as they like, as client, peer or router, with a valid certificate.
+"""
+
+import json
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+
+from lefleet.certs.access import AccessList, access_control, read_access
+from lefleet.errors import BadInput
+from lefleet_client import wire
+from lefleet_client.remote import NoServer, RemotePolicy, discover
+from lefleet_client.transport import ACTION, Transport
+from tests.certs.fleet import fleet as new_fleet
+from tests.certs.fleet import make_certificates
+from tests.client.remote.scripted import ScriptedServer, observation, server_status
+from tests.client.transport.waiting import LONG_S, Log, eventually
+
+SHORT_S = 0.3
+"""Nothing is answered that is denied, so questions end with their time-out."""
+SERVERS = wire.ServiceKeys("lerobot/act", "main", "fold")
+A, GHOST = SERVERS.server("a"), SERVERS.server("ghost")
+ARM = A.client("arm")
+
+
+class HonestRobot(NamedTuple):
+    policy: RemotePolicy
+    node: Transport
+
+
+class Attacker(NamedTuple):
+    node: Transport
+    holder: str
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("access") / "certs"
+    make_certificates(folder)
+    return folder
+
+
+@pytest.fixture(params=["router", "server"], scope="module")
+def fleet(request, folder):
+    with new_fleet(folder, request.param) as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def honest(fleet):
+    """A robot that is served before, during and after the attacks."""
+    node = fleet.node("robot-arm")
+    with RemotePolicy(fleet.endpoint, "fold", client_id="arm", transport=node) as policy:
+        policy.infer(observation(image=True))
+        yield HonestRobot(policy, node)
+
+
+@pytest.fixture(
+    params=[
+        ("robot-leg", "client"),
+        ("robot-leg", "router or peer"),
+        ("operator-jo", "client"),
+        ("server-b", "client"),
+        ("robot-sold", "client"),
+    ],
+    ids=" as ".join,
+    scope="module",
+)
+def attacker(request, fleet, honest):
+    """A router forwards nothing between peers, and a server nothing for routers."""
+    holder, mode = request.param
+    if mode != "client":
+        mode = "router" if fleet.is_routed else "peer"
+    with fleet.node(holder, mode) as node:
+        yield Attacker(node, holder)
+
+
+@contextmanager
+def declared(*declarations):
+    try:
+        yield
+    finally:
+        for one in declarations:
+            one.close()
+
+
+def settle(fleet, attacker: Attacker) -> None:
+    """Return when the other side has read all that the attacker has declared and sent.
+
+    One link keeps the order, so something that is allowed and comes last is waited for. A revoked
+    node may do nothing; a time-out has to do.
+    """
+    role, _, name = attacker.holder.partition("-")
+    if attacker.holder == "robot-sold":
+        attacker.node.ask("nothing", b"", SHORT_S)
+    elif role == "server":
+        key = SERVERS.server(name).alive
+        log = Log()
+        with fleet.node("operator-jo") as watcher, declared(attacker.node.announce(key)):
+            watcher.watch(key, log.add)
+            log.wait_for((key, True))
+    else:
+        key = A.client(name).alive
+        with declared(attacker.node.announce(key)):
+            eventually(lambda: fleet.server.client_alive(name))
+
+
+def test_a_dead_server_is_not_kept_alive(fleet, honest, attacker):
+    forged = [attacker.node.announce(GHOST.alive), attacker.node.announce(A.client("ghost").alive)]
+    with declared(*forged):
+        settle(fleet, attacker)
+        alive = honest.node.present(wire.matching_servers().alive, LONG_S)
+        assert GHOST.alive not in alive
+        assert not fleet.server.client_alive("ghost")
+    assert honest.policy.infer(observation()).server == "a"
+
+
+def test_no_question_to_a_server_is_answered_by_another(fleet, honest, attacker):
+    asked = Log()
+
+    def lure(question):
+        asked.add(question.key)
+        return wire.STATUS.encode(server_status("ghost"))
+
+    forged = [
+        attacker.node.serve(key, lure)
+        for key in (A.status, GHOST.status, wire.matching_servers().status, "@lefleet/**")
+    ]
+    forged += [attacker.node.serve(ARM.session, lure), attacker.node.serve(ARM.reset, lure)]
+    with declared(*forged):
+        settle(fleet, attacker)
+        found = discover(honest.node, timeout_s=SHORT_S)
+        assert [one.server for one in found] == ["a"]
+        honest.policy.reset()
+        assert honest.policy.infer(observation()).server == "a"
+    if attacker.holder != "server-b":
+        assert asked == []
+
+
+def test_no_session_is_opened_under_a_foreign_name(fleet, honest, attacker):
+    before = len(fleet.server.opens), len(fleet.server.closes), len(fleet.server.resets)
+    request = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id="a-1"))
+    reset = wire.RESET.encode(wire.Reset(session_id="a-1", session_epoch=1, episode_id=9))
+    for name in ("arm", "ghost"):
+        assert attacker.node.ask(A.client(name).session, request, SHORT_S).replies == ()
+        assert attacker.node.ask(A.client(name).reset, reset, SHORT_S).replies == ()
+    assert attacker.node.ask(A.any_client.session, request, SHORT_S).replies == ()
+    assert attacker.node.ask("@lefleet/**", request, SHORT_S).replies == ()
+    assert (len(fleet.server.opens), len(fleet.server.closes), len(fleet.server.resets)) == before
+    assert honest.policy.infer(observation()).server == "a"
+
+
+def test_nothing_of_another_robot_is_heard(fleet, honest, attacker):
+    heard = Log()
+    keys = (ARM.action, A.any_client.action, ARM.obs, A.any_client.obs, "@lefleet/**", "**")
+    watches = [attacker.node.subscribe(key, lambda one: heard.add(one.key)) for key in keys]
+    watches += [attacker.node.watch(key, heard.add) for key in (ARM.alive, A.any_client.alive)]
+    with declared(*watches):
+        settle(fleet, attacker)
+        honest.policy.infer(observation())
+        assert attacker.node.ask(ARM.alive, b"", SHORT_S).replies == ()
+        own = f"/{attacker.holder.partition('-')[2]}/alive"
+        assert [one for one in heard if not str(one[0]).endswith(own)] == []
+
+
+def test_nothing_is_forged_for_another_robot_or_as_it(fleet, honest, attacker):
+    chunks = Log()
+    spy = honest.node.subscribe(ARM.action, lambda sample: chunks.add(sample.attachment))
+    honest.policy.infer(observation())
+    chunks.wait(len)
+    before = len(fleet.server.observations), len(fleet.server.sessionless)
+    header = wire.Header(wire.MessageType.OBSERVATION, 7, 2**32 - 1, 7, 7).pack()
+    forged = [
+        attacker.node.publisher(key, ACTION) for key in (ARM.obs, ARM.action, A.client("x").obs)
+    ]
+    with declared(spy, *forged):
+        for publisher in forged:
+            publisher.put(wire.OBSERVATION.encode(wire.Observation()), header)
+        settle(fleet, attacker)
+        chunk = honest.policy.infer(observation(2.0))
+        assert chunk.robot[0, 0] == 12
+        assert header not in chunks
+    heard = [one.header.episode_id for one in fleet.server.observations[before[0] :]]
+    heard += [one.header.episode_id for one in fleet.server.sessionless[before[1] :]]
+    assert 2**32 - 1 not in heard
+
+
+def test_an_operator_sees_servers_and_pings_under_its_own_name(fleet):
+    node = fleet.node("operator-jo")
+    assert [one.server for one in discover(node, timeout_s=LONG_S)] == ["a"]
+    with RemotePolicy(fleet.endpoint, "fold", client_id="jo", transport=node) as policy:
+        assert policy.infer(observation()).server == "a"
+
+
+def test_a_second_server_is_found_by_robots(fleet, honest):
+    with fleet.node("server-b") as node:
+        ScriptedServer(node, "b")
+        names = {one.server for one in discover(honest.node, timeout_s=LONG_S)}
+        assert names == {"a", "b"}
+
+
+def test_a_revoked_robot_finds_no_server(fleet):
+    with pytest.raises(NoServer, match="no other server answers either"):
+        RemotePolicy(
+            fleet.endpoint, "fold", client_id="sold", tls=fleet.tls("robot-sold"), timeout_s=SHORT_S
+        )
+
+
+@pytest.mark.parametrize("names", [("*",), ("a/b",), ("**",), ("$*",), ("",), ("s",), ("a", "a")])
+def test_a_list_with_names_that_would_mean_more_is_refused(tmp_path, names):
+    path = tmp_path / "access.json"
+    path.write_text(json.dumps({"version": 1, "servers": [], "robots": names, "operators": []}))
+    with pytest.raises(BadInput, match=r"access\.json: .*lefleet certs"):
+        read_access(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "robot": []}'])
+def test_a_list_that_cannot_be_read_is_named(tmp_path, text):
+    path = tmp_path / "access.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"access\.json"):
+        read_access(path)
+    with pytest.raises(BadInput, match=r"none\.json cannot be read"):
+        read_access(tmp_path / "none.json")
+
+
+def test_nobody_is_on_an_empty_list():
+    control = access_control(AccessList())
+    assert (control["enabled"], control["default_permission"]) == (True, "deny")
+    assert control["rules"] == control["subjects"] == []
+
+
+def test_every_rule_allows_and_stays_within_the_tree():
+    control = access_control(AccessList(servers=("a",), robots=("arm",), operators=("jo",)))
+    assert {rule["permission"] for rule in control["rules"]} == {"allow"}
+    keys = [key for rule in control["rules"] for key in rule["key_exprs"]]
+    assert all(key.startswith("@lefleet/") and "**" not in key for key in keys)
+    names = [one["cert_common_names"] for one in control["subjects"]]
+    assert names == [["server-a"], ["robot-arm"], ["operator-jo"]]

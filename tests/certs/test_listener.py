@@ -1,0 +1,139 @@
+"""Nodes that others connect to: sizes, lists, and files that change."""
+
+import logging
+import shutil
+
+import pytest
+
+from lefleet.certs.listener import TlsFiles, listener, size_limits
+from lefleet.errors import BadInput
+from lefleet_client import wire
+from lefleet_client.transport import ACTION, Tls, ZenohSettings, ZenohTransport
+from tests.certs.fleet import FREE_TLS_PORT, make_certificates
+from tests.client.transport.networks import FREE_PORT, QUICK, Router, endpoint_of
+from tests.client.transport.waiting import LONG_S, Log
+
+KEYS = wire.ServiceKeys("act", "main", "fold").server("a").client("arm")
+LARGEST_QUESTION = 64 << 10
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("listener") / "certs"
+    make_certificates(folder)
+    return folder
+
+
+@pytest.fixture
+def hub(certificates, tmp_path):
+    return shutil.copytree(certificates / "server-hub", tmp_path / "hub")
+
+
+def settings_of(folder, **fields) -> ZenohSettings:
+    usual = {"mode": "router", "listen": (FREE_TLS_PORT,), "tls": Tls.folder(folder)}
+    return ZenohSettings(**{**usual, **fields})
+
+
+@pytest.fixture(params=["router", "server"])
+def nodes(request):
+    """A robot and a server, with the size limits where they meet."""
+    limits = {"low_pass_filter": size_limits()}
+    if request.param == "router":
+        router = Router(FREE_PORT, **limits)
+        settings = ZenohSettings(connect=(router.endpoint,))
+        with ZenohTransport.open(settings) as robot, ZenohTransport.open(settings) as server:
+            yield robot, server
+        router.close()
+    else:
+        settings = ZenohSettings(mode="peer", listen=(FREE_PORT,), extra={**QUICK, **limits})
+        with ZenohTransport.open(settings) as server:
+            connect = (endpoint_of(server._session, "peer"),)
+            with ZenohTransport.open(ZenohSettings(connect=connect)) as robot:
+                yield robot, server
+
+
+def test_a_question_that_is_too_large_does_not_arrive(nodes):
+    robot, server = nodes
+    asked = Log()
+    server.serve(KEYS.session, lambda question: asked.add(len(question.payload)) or b"yes")
+    # The first answer also shows that the question is served by now.
+    while not robot.ask(KEYS.session, bytes(LARGEST_QUESTION), LONG_S).replies:
+        pass
+    assert robot.ask(KEYS.session, bytes(LARGEST_QUESTION + 1), 0.3).replies == ()
+    assert robot.ask("@lefleet/**", bytes(LARGEST_QUESTION + 1), 0.3).replies == ()
+    assert set(asked) == {LARGEST_QUESTION}
+
+
+@pytest.mark.parametrize("part", ["payload", "attachment"])
+def test_a_chunk_that_is_too_large_does_not_arrive(nodes, part):
+    sender, receiver = nodes
+    sizes = Log()
+    ready = Log()
+    receiver.subscribe(KEYS.action, lambda one: sizes.add(len(one.payload) + len(one.attachment)))
+    token = receiver.announce(KEYS.alive)
+    sender.watch(KEYS.alive, ready.add)
+    ready.wait(len)
+    publisher = sender.publisher(KEYS.action, ACTION)
+    too_large = bytes(wire.CHUNK.limits.max_bytes + 2048)
+    publisher.put(*((too_large, b"") if part == "payload" else (b"", too_large)))
+    publisher.put(b"end", b"")
+    assert sizes.wait(len) == [3]
+    token.close()
+
+
+def test_honest_bodies_are_within_the_limits():
+    limits = {one["id"]: one["size_limit"] for one in size_limits()}
+    assert limits["question"] == LARGEST_QUESTION
+    assert limits["publication"] > wire.OBSERVATION.limits.max_bytes
+    assert limits["answer"] >= wire.SESSION_REPLY.limits.max_bytes
+
+
+def test_a_node_that_listens_has_its_list_and_one_that_connects_has_none(hub):
+    assert listener(settings_of(hub)).extra["access_control"]["default_permission"] == "deny"
+    connecting = settings_of(hub, mode="peer", listen=(), connect=("tls/10.0.0.5:7447",))
+    assert set(listener(connecting).extra) == {"low_pass_filter"}
+    assert set(listener(ZenohSettings(mode="peer")).extra) == {"low_pass_filter"}
+
+
+def test_zenohs_own_settings_of_the_user_come_last(hub):
+    extra = {"access_control": {"enabled": False}}
+    assert listener(settings_of(hub, extra=extra)).extra["access_control"] == {"enabled": False}
+
+
+def test_a_node_with_a_list_joins_no_other_router(hub):
+    with pytest.raises(BadInput, match=r"^connect: .*cannot join a router"):
+        listener(settings_of(hub, connect=("tls/10.0.0.5:7447",)))
+
+
+def test_a_missing_list_and_an_ending_certificate_are_logged(hub, caplog):
+    (hub / "access.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        assert "access_control" not in listener(settings_of(hub)).extra
+    assert "event=no_access_list" in caplog.text
+    assert "event=certificate_ends" in caplog.text, "they are made for 20 days"
+
+
+def test_files_change_only_when_all_of_them_can_be_used(hub, certificates, caplog):
+    files = TlsFiles(settings_of(hub))
+    assert not files.has_changed()
+    (hub / "access.json").write_text("{")
+    assert [files.has_changed() for _ in range(3)] == [False] * 3
+    assert caplog.text.count("event=tls_files_not_used") == 1
+    shutil.copy(certificates / "access.json", hub)
+    assert files.has_changed()
+    assert not files.has_changed()
+    other = certificates / "server-a"
+    shutil.copy(other / "key.pem", hub / "new").replace(hub / "key.pem")
+    assert not files.has_changed(), "the key is not that of the certificate yet"
+    shutil.copy(other / "cert.pem", hub / "new").replace(hub / "cert.pem")
+    assert files.has_changed()
+    (hub / "access.json").unlink()
+    assert not files.has_changed()
+
+
+def test_the_list_of_a_node_that_only_connects_does_not_matter(hub):
+    settings = settings_of(hub, mode="peer", listen=(), connect=("tls/10.0.0.5:7447",))
+    files = TlsFiles(settings)
+    (hub / "access.json").unlink()
+    assert not files.has_changed()
+    assert not TlsFiles(ZenohSettings(connect=("tcp/127.0.0.1:1",))).has_changed()
