@@ -52,7 +52,7 @@ class LefleetConfig(PreTrainedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.endpoints:
-            raise ValueError("connect: it is empty; give an endpoint such as tcp/10.0.0.5:7447")
+            raise ValueError("connect: it is empty; give an endpoint such as tls/10.0.0.5:7447")
         if self.image_codec not in CODECS:
             raise ValueError(f"image_codec: {self.image_codec!r} is none of {', '.join(CODECS)}")
         if not 1 <= self.jpeg_quality <= 100:

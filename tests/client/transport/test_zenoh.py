@@ -21,6 +21,7 @@ from lefleet_client.transport import (
     ZenohSettings,
     ZenohTransport,
     ask_one,
+    zenoh_transport,
 )
 from lefleet_client.transport.settings import zenoh_config
 from lefleet_client.transport.zenoh_transport import WAITING_QUESTIONS
@@ -437,3 +438,15 @@ def test_questions_without_end_hold_up_nothing_else_on_their_link(network):
     may_answer.set()
     answered = sum(1 for replies in waiting for _ in replies)
     assert 1 <= answered <= WAITING_QUESTIONS + 1
+
+
+def test_answers_to_a_question_are_kept_up_to_a_size_in_all(network, monkeypatch):
+    monkeypatch.setattr(zenoh_transport, "MOST_REPLY_BYTES", 1000)
+    server, asker = network.node(), network.node()
+    for name in "abc":
+        server.serve(f"large/{name}", lambda _: b"x" * 900)
+    server.serve("large/not", lambda _: b"y" * 50)
+    network.settle()
+    answers = asker.ask("large/*", b"", LONG_S)
+    assert sorted(len(reply.payload) for reply in answers.replies) == [50, 900]
+    assert not answers.is_complete

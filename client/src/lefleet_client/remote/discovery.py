@@ -35,6 +35,7 @@ def discover(
 
     A name may be given in full or as the segment of the key that it folds to; where a server has
     exactly this name, the others are not meant. `with_clients` asks for each server's robots too.
+    A status that cannot be of its key is ignored, with a warning.
     """
     pattern = wire.matching_servers(model, revision, service).status
     statuses, _ = ask_statuses(transport, pattern, timeout_s, with_clients=with_clients)

@@ -102,7 +102,7 @@ class RemotePolicy:
             require_resizing()
         endpoints = (connect,) if isinstance(connect, str) else tuple(connect)
         if not endpoints:
-            raise ValueError("connect: at least one endpoint is needed, such as tcp/10.0.0.5:7447")
+            raise ValueError("connect: at least one endpoint is needed, such as tls/10.0.0.5:7447")
         self._task = task
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s

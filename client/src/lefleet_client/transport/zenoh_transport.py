@@ -40,10 +40,14 @@ from lefleet_client.transport.seam import (
     attempt,
 )
 from lefleet_client.transport.settings import ZenohSettings, zenoh_config
+from lefleet_client.wire import MAX_MESSAGE_BYTES
 
 _LOG = logging.getLogger(__name__)
 WAITING_QUESTIONS = 128
 _FAILED = b"lefleet: failed to answer"
+
+MOST_REPLY_BYTES = MAX_MESSAGE_BYTES
+"""All answers to a question: far above the statuses of a fleet. What is beyond is not kept."""
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Declaration)
@@ -298,9 +302,14 @@ def _gathered(answers: Iterable[zenoh.Reply]) -> Answers:
     The caller waits for them: Zenoh would start a thread for a callback, and when the main thread
     has ended, and a robot closes its session, Python starts no more.
     """
-    replies, failures, is_complete = [], 0, True
+    replies, failures, is_complete, size = [], 0, True, 0
     for answer in answers:
         if answer.ok is not None:
+            more = len(answer.ok.payload)
+            if size + more > MOST_REPLY_BYTES:
+                is_complete = False
+                continue
+            size += more
             replies.append(Reply(str(answer.ok.key_expr), answer.ok.payload.to_bytes()))
         elif answer.err is not None and answer.err.payload.to_bytes() == _FAILED:
             failures += 1

@@ -51,8 +51,8 @@ from lefleet_client.wire.keys import (
 )
 from lefleet_client.wire.limits import (
     MAX_HISTORY,
-    MAX_IMAGE_PIXELS,
     MAX_MESSAGE_BYTES,
+    MAX_OBSERVATION_PIXELS,
     OLDEST_VERSION,
     SCHEMA_VERSION,
     BodyLimits,
@@ -108,8 +108,8 @@ __all__ = [
     "CHUNK",
     "EVENT",
     "MAX_HISTORY",
-    "MAX_IMAGE_PIXELS",
     "MAX_MESSAGE_BYTES",
+    "MAX_OBSERVATION_PIXELS",
     "NEWER",
     "OBSERVATION",
     "OLDEST_VERSION",
