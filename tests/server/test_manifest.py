@@ -1,8 +1,11 @@
 """What to serve, and how: the file, overrides, names, and what is wrong with them."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
+from lefleet.certs.authority import Authority
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.server.manifest import (
@@ -202,16 +205,35 @@ def test_the_lease_is_what_zenoh_is_given(extra):
     assert load_manifest(None, [model, f"--zenoh.extra={extra}"]).lease_s == 2.5
 
 
-def test_a_folder_of_certificates_is_enough(tmp_path):
-    for name in ("ca.pem", "cert.pem", "key.pem", "access.json"):
-        (tmp_path / name).write_text("")
-    overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={tmp_path}"]
+@pytest.fixture
+def certs(tmp_path):
+    """Folders of certificates for a server and a robot."""
+    now = datetime.now(UTC)
+    Authority.create(tmp_path / "certs", 10, now)
+    with Authority(tmp_path / "certs", now) as authority:
+        authority.issue("server", "gpu", ["10.0.0.5"], 10)
+        authority.issue("robot", "arm-7", [], 10)
+    return tmp_path / "certs"
+
+
+def test_a_folder_of_certificates_is_enough(certs):
+    overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={certs}/server-gpu"]
     tls = load_manifest(None, overrides).zenoh.tls
-    assert tls == Tls.folder(tmp_path)
-    assert tls.access == str(tmp_path / "access.json")
+    assert tls == Tls.folder(certs / "server-gpu")
+    assert tls.access == str(certs / "server-gpu" / "access.json")
 
 
 def test_a_folder_without_certificates_is_named(tmp_path):
     overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={tmp_path}"]
     with pytest.raises(BadInput, match=r"zenoh\.tls\.ca: there is no file .*ca\.pem"):
         load_manifest(None, overrides)
+
+
+def test_a_server_has_the_name_in_its_certificate(certs):
+    overrides = [MODEL, "--zenoh.listen=tls/0.0.0.0:7447", f"--zenoh.tls={certs}/server-gpu"]
+    assert load_manifest(None, overrides).server_name == "gpu"
+    assert load_manifest(None, [*overrides, "--server_name=gpu"]).server_name == "gpu"
+    with pytest.raises(BadInput, match=r"server_name: 'left' is not the name .* 'gpu'"):
+        load_manifest(None, [*overrides, "--server_name=left"])
+    with pytest.raises(BadInput, match=r"zenoh\.tls\.cert: .* is the certificate of robot-arm-7"):
+        load_manifest(None, [*overrides, f"--zenoh.tls={certs}/robot-arm-7"])

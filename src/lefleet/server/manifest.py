@@ -15,7 +15,7 @@ from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
-from lefleet_client.transport import BadSettings, Tls, ZenohSettings
+from lefleet_client.transport import BadSettings, Tls, ZenohSettings, certified_name
 from lefleet_client.transport.settings import zenoh_config
 from lefleet_client.wire import BadKey, slug
 
@@ -147,7 +147,14 @@ def _serve_as_peer(raw: dict[str, Any]) -> None:
 def _named(manifest: Manifest) -> Manifest:
     model = manifest.model_name or model_label(manifest.model.repo_or_path)
     service = manifest.service_name or service_label(manifest.default_task, model)
-    server = manifest.server_name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    try:
+        server = certified_name(
+            manifest.zenoh.tls, manifest.server_name, "server_name", ("server",)
+        )
+    except BadSettings as error:
+        where = "zenoh." if str(error).startswith("tls") else ""
+        raise BadInput(f"{where}{error}.") from None
+    server = server or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     names = {"model_name": model, "service_name": service, "server_name": server}
     for field, name in names.items():
         try:
