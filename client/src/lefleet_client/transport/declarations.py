@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -65,6 +66,20 @@ class Declaration:
             _LOG.debug("undeclare: %s", error)
 
 
+_SHARE = 0.15
+_BURST_S = 0.001
+_LONGEST_PAUSE_S = 0.05
+
+
+def pause_s(used_s: float, passed_s: float) -> float:
+    """How long a receiver pauses that used so much processor time in so much time.
+
+    It stays below 15 % of a core. Receivers hold Python's lock, so a flood of messages would
+    otherwise slow down every thread that works for others; this way it waits in the network.
+    """
+    return min(max(0.0, used_s / _SHARE - passed_s), _LONGEST_PAUSE_S)
+
+
 class Receiver(Declaration):
     """Hands every item of a subscriber or queryable to `deliver`, on a thread of its own.
 
@@ -81,6 +96,7 @@ class Receiver(Declaration):
             raise
 
     def _run(self, items: Iterable[Any]) -> None:
+        began_s, used_s = time.monotonic(), time.thread_time()
         for item in items:
             try:
                 if not self.is_closed:
@@ -89,6 +105,9 @@ class Receiver(Declaration):
                 _LOG.debug("%s: %s", threading.current_thread().name, error)
             # A query is over when it is released, and that must not wait for the next one.
             del item
+            if (burst_s := time.thread_time() - used_s) > _BURST_S:
+                time.sleep(pause_s(burst_s, time.monotonic() - began_s))
+                began_s, used_s = time.monotonic(), time.thread_time()
 
 
 class Watch(Receiver):

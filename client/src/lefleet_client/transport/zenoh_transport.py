@@ -43,6 +43,7 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 from lefleet_client.wire import MAX_MESSAGE_BYTES
 
 _LOG = logging.getLogger(__name__)
+WAITING_SAMPLES = 64
 WAITING_QUESTIONS = 128
 _FAILED = b"lefleet: failed to answer"
 
@@ -126,7 +127,11 @@ class ZenohTransport:
 
         place = expression(pattern)
         return self._declare(
-            lambda session: Receiver(session.declare_subscriber(place), pattern, deliver)
+            lambda session: Receiver(
+                session.declare_subscriber(place, zenoh.handlers.FifoChannel(WAITING_SAMPLES)),
+                pattern,
+                deliver,
+            )
         )
 
     def serve(self, pattern: str, on_question: OnQuestion) -> Declared:
