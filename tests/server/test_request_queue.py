@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.server.request_queue import Incoming, RequestQueue, RoundRobin
+from lefleet.server.request_queue import (
+    Incoming,
+    RequestQueue,
+    RoundRobin,
+    rest_after_failure,
+)
 from lefleet.server.session import Session
 from lefleet_client import wire
 from tests.server.samples import session_open
@@ -62,6 +67,32 @@ def test_a_greedy_robot_gets_every_other_turn_and_no_more():
         queue.put(modest, incoming(seq_id))
         grants += [answer_next(queue)[0], answer_next(queue)[0]]
     assert grants.count("greedy") == grants.count("modest") == 20
+
+
+def test_a_session_whose_request_failed_rests_while_others_are_served():
+    costly, modest = session("costly"), session("modest")
+    queue = queue_of(costly, modest)
+    queue.put(costly, incoming(1))
+    queue.finish(queue.next_to_prepare(), rest_s=60.0)
+    for seq_id in range(2, 5):
+        queue.put(costly, incoming(seq_id))
+        queue.put(modest, incoming(seq_id))
+        assert answer_next(queue) == ("modest", seq_id)
+    assert not queue.wait_idle(0.0)
+
+
+def test_a_session_is_served_again_when_it_has_rested():
+    robot = session("a")
+    queue = queue_of(robot)
+    queue.put(robot, incoming(1))
+    queue.finish(queue.next_to_prepare(), rest_s=0.01)
+    queue.put(robot, incoming(2))
+    assert answer_next(queue) == ("a", 2)
+
+
+@pytest.mark.parametrize(("spent_s", "rest_s"), [(0.0, 0.0), (0.01, 0.09), (5.0, 1.0)])
+def test_a_costly_failure_earns_a_rest(spent_s, rest_s):
+    assert rest_after_failure(spent_s) == pytest.approx(rest_s)
 
 
 def test_a_robot_has_one_request_in_flight_at_most():

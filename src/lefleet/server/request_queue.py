@@ -10,6 +10,8 @@ from typing import Any
 from lefleet.server.session import Session
 from lefleet_client import wire
 
+_LONGEST_REST_S = 1.0
+
 
 @dataclass(frozen=True)
 class Incoming:
@@ -47,6 +49,8 @@ class _Mailbox:
     newest: Incoming | None = None
     in_flight: Incoming | None = None
     superseded: int = 0
+    rests_until_s: float = 0.0
+    """It gets no turn before; see `rest_after_failure`."""
 
     def holds(self, incoming: Incoming) -> bool:
         """Whether this very request is here already: robots send again what may be lost."""
@@ -60,6 +64,15 @@ class _Mailbox:
 
     def _numbers(self) -> list[tuple[int, int]]:
         return [one.number for one in (self.newest, self.in_flight) if one is not None]
+
+
+def rest_after_failure(spent_s: float) -> float:
+    """How long a session waits for its next turn after a request that failed in preparing.
+
+    So requests that are costly to refuse take a tenth of a thread at most, at whatever rate they
+    are sent. A robot whose request failed once hardly notices it.
+    """
+    return min(9 * spent_s, _LONGEST_REST_S)
 
 
 class RequestQueue:
@@ -112,9 +125,10 @@ class RequestQueue:
         """The next request to prepare; waits for one. None when the queue is closed."""
         with self._lock:
             while not self._is_closed:
-                if (job := self._take()) is not None:
+                now_s = time.monotonic()
+                if (job := self._take(now_s)) is not None:
                     return job
-                self._has_incoming.wait()
+                self._has_incoming.wait(self._shortest_rest_s(now_s))
             return None
 
     def put_prepared(self, job: Job) -> None:
@@ -135,13 +149,15 @@ class RequestQueue:
             self._has_incoming.notify()
             return job
 
-    def finish(self, job: Job) -> None:
-        """The request is answered, or never will be: the session's next one may be taken."""
+    def finish(self, job: Job, rest_s: float = 0.0) -> None:
+        """The request is answered, or never will be: the session's next one may be taken, after
+        a rest."""
         with self._lock:
             self._in_flight -= 1
             self._preparing.discard(job)
             if (mailbox := self._mailboxes.get(job.session.id)) is not None:
                 mailbox.in_flight = None
+                mailbox.rests_until_s = time.monotonic() + rest_s if rest_s else 0.0
             self._has_incoming.notify()
             self._notify_idle()
 
@@ -165,22 +181,33 @@ class RequestQueue:
             self._has_incoming.notify_all()
             self._has_prepared.notify_all()
 
-    def _take(self) -> Job | None:
+    def _take(self, now_s: float) -> Job | None:
         if len(self._prepared) + len(self._preparing) >= self._ahead:
             return None
         waiting = {
             mailbox.session.id: (mailbox, mailbox.newest)
             for mailbox in self._mailboxes.values()
-            if mailbox.newest is not None and mailbox.in_flight is None
+            if mailbox.newest is not None
+            and mailbox.in_flight is None
+            and mailbox.rests_until_s <= now_s
         }
         if not waiting:
             return None
         mailbox, incoming = waiting[self._turns.pick(waiting)]
         mailbox.newest, mailbox.in_flight = None, incoming
-        job = Job(mailbox.session, incoming, time.monotonic())
+        job = Job(mailbox.session, incoming, now_s)
         self._in_flight += 1
         self._preparing.add(job)
         return job
+
+    def _shortest_rest_s(self, now_s: float) -> float | None:
+        """How long until a session with a request has rested; None if none rests."""
+        rests_s = [
+            one.rests_until_s - now_s
+            for one in self._mailboxes.values()
+            if one.newest is not None and one.rests_until_s > now_s
+        ]
+        return min(rests_s, default=None)
 
     def _nothing_left(self) -> bool:
         return self._in_flight == 0 and all(one.newest is None for one in self._mailboxes.values())

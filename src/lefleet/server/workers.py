@@ -19,7 +19,7 @@ from lefleet.server.conversion import (
 )
 from lefleet.server.monitoring import BusyMeter
 from lefleet.server.observers import EventCounts, Observer, RequestOutcome, RequestResult
-from lefleet.server.request_queue import Job, RequestQueue
+from lefleet.server.request_queue import Job, RequestQueue, rest_after_failure
 from lefleet.server.session import SentChunk
 from lefleet_client import wire
 from lefleet_client.transport import TransportError
@@ -79,15 +79,16 @@ class Workers:
 
     def _prepare_all(self) -> None:
         while (job := self._queue.next_to_prepare()) is not None:
-            is_prepared = False
+            is_prepared, rest_s = False, 0.0
             try:
                 is_prepared = self._prepare(job)
             except Exception as error:  # noqa: BLE001 - one robot's request must not end the thread
                 self._fail(job, error)
+                rest_s = rest_after_failure(time.monotonic() - job.taken_s)
             if is_prepared:
                 self._queue.put_prepared(job)
             else:
-                self._queue.finish(job)
+                self._queue.finish(job, rest_s)
 
     def _prepare(self, job: Job) -> bool:
         """Whether there is something to infer."""
