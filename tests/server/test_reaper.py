@@ -6,7 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lefleet.server.reaper import Absence, judge_absence
+from lefleet.server.reaper import Absence, SessionReaper, UnknownClient, judge_absence
+from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.server.serving import Bench, eventually, observation, serving
@@ -120,3 +121,15 @@ def test_many_silent_robots_keep_their_sessions_through_a_router(
             eventually(lambda: not service._reaper._absences, 60)
         now = service._sessions.snapshot().values()
         assert ({session.id for session in now}, len(now)) == (first, robots)
+
+
+def test_answers_to_clients_without_a_session_are_limited_in_all():
+    """Each costs a declaration on the network, and names cost a hostile program nothing."""
+    reaper = SessionReaper(None, None, None, grace_s=1.0, idle_timeout_s=1.0)
+    header = wire.Header(wire.MessageType.OBSERVATION, 0, 0, 0)
+    accepted = 0
+    for number in range(2000):
+        if reaper.answer_later(UnknownClient(f"unknown-{number}", header)):
+            reaper._unknown_clients.get_nowait()
+            accepted += 1
+    assert 256 <= accepted < 1000

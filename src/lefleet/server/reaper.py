@@ -8,6 +8,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from lefleet.server.rates import TokenBucket
 from lefleet.server.sessions import Sessions
 from lefleet_client import wire
 from lefleet_client.transport import ACTION, Transport, TransportError
@@ -21,6 +22,8 @@ _ANSWER_EVERY_S = 0.2
 _REMEMBERED = 1024
 _ROOM = 256
 """So many observations without a session wait for an answer at most."""
+_ANSWERS_PER_S = 100
+"""To all clients without a session together: each answer costs a declaration on the network."""
 
 
 class UnknownClient(NamedTuple):
@@ -84,6 +87,7 @@ class SessionReaper:
         self._idle_timeout_s = idle_timeout_s
         self._lock = threading.Lock()
         self._absences: dict[str, Absence] = {}
+        self._answers = TokenBucket(_ROOM, _ANSWERS_PER_S, time.monotonic())
         self._answered_s: OrderedDict[str, float] = OrderedDict()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reaper", daemon=True)
@@ -106,7 +110,12 @@ class SessionReaper:
             self._doubt(segment)
 
     def answer_later(self, client: UnknownClient) -> bool:
-        """Tell the client that it has no session; whether there is room to remember it."""
+        """Tell the client that it has no session; False where too many wait for that.
+
+        Only the thread that receives observations calls this.
+        """
+        if not self._answers.take(time.monotonic()):
+            return False
         try:
             self._unknown_clients.put_nowait(client)
         except queue.Full:
