@@ -65,11 +65,11 @@ class Cell:
 def measure(workshop: Workshop) -> Section:
     # Attacks belong to the tests, where they run in a short and in a long form.
     from tests.hostile.attacks import ATTACKS
-    from tests.policy.tiny import act_images
+    from tests.policy.tiny import TOP, act_images
 
     folder = workshop.folder / "hostile"
     folder.mkdir()
-    checkpoint = act_images(folder / "checkpoint")
+    checkpoint = act_images(folder / "checkpoint", cameras=(TOP,))
     names = os.environ.get("ATTACKS", "").split() if workshop.quick else []
     rounds = int(os.environ.get("ROUNDS", "2")) if workshop.quick else ROUNDS
     cells: dict[str, Cell] = {}
@@ -88,7 +88,7 @@ def measure(workshop: Workshop) -> Section:
             f"Wanted: p95 at most {MOST_SLOWER:g} times the control's, no failed request, and "
             f"memory that grows by at most {MOST_GROWTH_MB:g} MB from the first half of the rounds "
             "to the second.",
-            f"`lefleet serve` with a tiny ACT of two cameras, a new process for each attack; "
+            f"`lefleet serve` with a tiny ACT of one camera, a new process for each attack; "
             f"{requests} requests of the honest robot at {RATE_HZ:g} Hz in each column, in rounds "
             f"of {WINDOW_S:g} s, attack and control in turns.",
             "A request counts from the moment when it was due. The attacker is pinned to one core; "

@@ -53,29 +53,21 @@ def _observing(bus: Bus, payloads: list[bytes], clients: int = 1) -> Step:
 @_attack(FAILED)
 def scan_bombs(bus: Bus) -> Step:
     """JPEGs of empty scans from four robots: a careless decoder takes seconds for each."""
-    sizes = (bodies.FITTING, bodies.FITTING * 3 // 2)
+    sizes = (bodies.FITTING, bodies.FITTING // 2)
     return _observing(bus, [bodies.bombed(bus.contract, size) for size in sizes], clients=4)
 
 
 @_attack(FAILED)
-def repeated_keys(bus: Bus) -> Step:
-    payloads = [bodies.repeated_keys(bodies.FITTING), bodies.repeated_vectors(bodies.FITTING)]
+def bad_bodies(bus: Bus) -> Step:
+    """Bodies that cost much to decode, although their size is that of an honest one."""
+    payloads = [
+        bodies.repeated_keys(bodies.FITTING),
+        bodies.repeated_vectors(bodies.FITTING),
+        bodies.unknown_fields(bodies.FITTING),
+        *bodies.huge_strings(bus.contract, bodies.FITTING),
+        *(bodies.nested(depth) for depth in (100, 100_000)),
+    ]
     return _observing(bus, payloads)
-
-
-@_attack(FAILED)
-def unknown_fields(bus: Bus) -> Step:
-    return _observing(bus, [bodies.unknown_fields(bodies.FITTING)])
-
-
-@_attack(FAILED)
-def huge_strings(bus: Bus) -> Step:
-    return _observing(bus, list(bodies.huge_strings(bus.contract, bodies.FITTING)))
-
-
-@_attack(FAILED)
-def nested_lists(bus: Bus) -> Step:
-    return _observing(bus, [bodies.nested(depth) for depth in (100, 100_000)])
 
 
 @_attack("too_large")

@@ -10,7 +10,7 @@ import simplejpeg
 from tests.hostile.bus import pack
 
 MB = 1_000_000
-FITTING = MB
+FITTING = 600_000
 """Below what an observation with raw images may have, so that size alone does not refuse it."""
 HUGE = 60 * MB
 """Below what Zenoh is told to take in one message."""

@@ -56,9 +56,11 @@ _SMALL_ACT = {
 }
 
 
-def act_images(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
-    """ACT with two cameras and a state."""
-    config = ACTConfig(**_features(STATE, TOP, WRIST), **_SMALL_ACT | changes)
+def act_images(
+    folder: Path, *, cameras=(TOP, WRIST), contract: bool = True, seed: int = 0, **changes
+) -> Path:
+    """ACT with cameras and a state."""
+    config = ACTConfig(**_features(STATE, *cameras), **_SMALL_ACT | changes)
     return _save(folder, config, ACTPolicy, contract=contract, seed=seed)
 
 
