@@ -82,7 +82,9 @@ def servers(router):
     """Two replicas of one service and a server of another one, as far as a fleet looks at them."""
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
         for service, name in (("fold", "left"), ("fold", "right"), ("pour", "third")):
-            told = status(service=service, server=name, draining=name == "right")
+            told = status(
+                service=service, server=name, draining=name == "right", insecure=name == "third"
+            )
             key = ServiceKeys("lerobot/act", "main", service).server(name).status
             transport.serve(key, lambda _, told=told: STATUS.encode(told))
         yield
@@ -94,6 +96,7 @@ def test_every_server_and_robot_is_in_the_table(lefleet, router, servers):
     lines = out.splitlines()
     (right,) = [line for line in lines if " right " in line and "fold" in line]
     assert "draining" in right
+    assert [" third " in line for line in lines if "ready, insecure" in line] == [True]
     robot = status().clients[0].client_id
     assert len([line for line in lines if line.strip().startswith(robot)]) == 3
 

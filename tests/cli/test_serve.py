@@ -4,17 +4,22 @@ that never began."""
 import json
 import signal
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from lefleet.certs.authority import Authority
 from lefleet.cli.serve import served_fields, served_text
 from lefleet.server import instances
-from lefleet_client.remote import discover
+from lefleet_client.remote import RemoteError, RemotePolicy, discover, example_observation
 from lefleet_client.transport import ZenohSettings, ZenohTransport
+from tests.certs.fleet import make_certificates
 from tests.cli.child import Child, reserved_port
+from tests.client.remote.scripted import hurried
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
@@ -73,6 +78,42 @@ def life(tmp_path_factory, port) -> Life:
     return Life(
         folder, serving, ready, metrics, fleet, ping, requests, code, server.out, server.err
     )
+
+
+def test_a_server_that_listens_takes_up_a_new_access_list_with_its_policy_loaded(tmp_path):
+    """A robot in the middle of a loop survives that, and a revoked one is out."""
+    folder = tmp_path / "certs"
+    make_certificates(folder)
+    tiny.act_environment(tmp_path / "policy")
+    with reserved_port() as port, ExitStack() as stack:
+        endpoint = f"tls/127.0.0.1:{port}"
+        arguments = (
+            "--model.repo_or_path=policy",
+            f"--zenoh.listen={endpoint}",
+            f"--zenoh.tls={folder / 'server-a'}",
+            "--audit=none",
+        )
+        server = stack.enter_context(Child("serve", *arguments, folder=tmp_path))
+        server.wait_for(lambda child: "Ready." in "".join(child.err))
+        arm, leg = (
+            stack.enter_context(
+                RemotePolicy(endpoint, tls=folder / f"robot-{name}", timeout_s=LONG_S)
+            )
+            for name in ("arm", "leg")
+        )
+        observation = example_observation(arm.ack.capabilities.contract)
+        instance_id = arm.ack.instance_id
+        assert arm.infer(observation).server == leg.infer(observation).server == "a"
+        with Authority(folder, datetime.now(UTC)) as authority:
+            authority.revoke("leg")
+        eventually(lambda: arm.infer(observation) and arm.ack.instance_id != instance_id)
+        with hurried(leg, 1.0), pytest.raises(RemoteError):
+            leg.infer(observation)
+        assert arm.infer(observation).server == "a"
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
+    events = [line.partition("event=")[2].split()[0] for line in server.err if "event=" in line]
+    assert [events.count(name) for name in ("loading", "reopening", "ready")] == [1, 1, 2]
 
 
 def _page(port: int, name: str) -> str:

@@ -29,6 +29,12 @@ FileState = tuple[int, int, int]
 def listener(settings: ZenohSettings) -> ZenohSettings:
     """The settings of a router or server, with limits for sizes and with its access list."""
     extra: dict[str, Any] = {"low_pass_filter": size_limits()}
+    if settings.is_insecure:
+        _LOG.warning(
+            "event=insecure listen=%s connect=%s: anyone on the network can read and forge all",
+            ",".join(settings.listen),
+            ",".join(settings.connect),
+        )
     if settings.tls is not None:
         _warn_of_end(settings.tls)
     if settings.listen and settings.tls is not None:

@@ -129,7 +129,7 @@ def _tables(view: FleetView) -> Group | Text:
             _cell(one.service),
             _cell(f"{served.model} ({served.digest[:8]})"),
             _cell(one.server),
-            "draining" if one.draining else "ready",
+            ("draining" if one.draining else "ready") + (", insecure" if one.insecure else ""),
             f"{one.sessions}/{one.max_sessions}",
             f"{one.load:.0%}",
             _cell(served.serving_mode + (", RTC" if served.supports_rtc else "")),

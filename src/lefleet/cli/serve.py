@@ -196,6 +196,7 @@ def served_fields(
         "mode_reason": policy.mode_reason,
         "contract_source": policy.contract_source,
         "max_sessions": status.max_sessions,
+        "insecure": status.insecure,
         "listen": manifest.zenoh.listen,
         "connect": manifest.zenoh.connect,
         "health": health,
@@ -221,6 +222,7 @@ def served_text(
         "robots": f"up to {status.max_sessions}",
         "listens on": ", ".join(zenoh.listen),
         "connects to": ", ".join(zenoh.connect),
+        "insecure": "anyone on the network can read and forge messages" if status.insecure else "",
         "health": health,
         "captures": manifest.capture.dir if manifest.capture else "",
     }

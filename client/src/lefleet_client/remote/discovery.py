@@ -191,9 +191,14 @@ def candidates(
 
 def nothing_found(spec: SessionSpec, others: tuple[wire.ServerStatus, ...]) -> NoServer:
     there = f"there is {kinds(others)}" if others else "no other server answers either"
+    is_listed = (
+        ""
+        if others or "tls/" not in spec.endpoints
+        else (" Is the certificate on the access list (lefleet certs list)?")
+    )
     return NoServer(
         f"no server answers for {spec.sought} at {spec.endpoints}; {there}. Is the server running, "
-        "and are address and service right?"
+        f"and are address and service right?{is_listed}"
     )
 
 

@@ -281,9 +281,10 @@ def _why_not(settings: ZenohSettings, said: str) -> str:
         cause = busy if "in use" in said else "is that an address of this machine, and allowed?"
         return f"cannot listen on {', '.join(settings.listen)}: {cause}"
     places = ", ".join((*settings.connect, *settings.listen))
+    how = "" if settings.tls is None else " Where the authority is, lefleet certs list shows them."
     return (
         f"nothing answers at {places} within {settings.open_timeout_s:g} s. Is a server running "
-        "there (lefleet serve), and are address, password and certificates right?"
+        f"there (lefleet serve), and are address, password and certificates right?{how}"
     )
 
 
