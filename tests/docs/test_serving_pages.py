@@ -117,3 +117,13 @@ def test_every_field_of_a_message_is_in_the_protocol(message):
 )
 def test_limits_are_written_out(limit):
     assert f"{limit:,}" in page("protocol.md")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [one for one in vars(wire).values() if isinstance(one, wire.Body)],
+    ids=lambda body: body.name,
+)
+def test_limits_of_every_body_are_written_out(body):
+    most = body.limits
+    assert f"| {most.max_items:,} | {most.max_text:,} |" in page("protocol.md")

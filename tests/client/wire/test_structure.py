@@ -28,9 +28,13 @@ SESSION = wire.observation_limits(
 pack = msgspec.msgpack.encode
 
 
+def require_structure(data: bytes, limits: BodyLimits, max_fields: int = 100_000) -> None:
+    structure.require_structure(data, limits, max_fields)
+
+
 def problem_of(data: bytes, limits: BodyLimits = WIDE) -> str:
     with pytest.raises(wire.BadBody) as caught:
-        structure.require_structure(data, limits)
+        require_structure(data, limits)
     return str(caught.value)
 
 
@@ -72,14 +76,14 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_a_packer_writes_is_walked_to_its_end(value):
-    structure.require_structure(pack(value), WIDE)
-    structure.require_structure(memoryview(pack(value)), WIDE)
+    require_structure(pack(value), WIDE)
+    require_structure(memoryview(pack(value)), WIDE)
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
 def test_every_length_of_every_kind_is_walked(size):
     for value in ("x" * size, b"x" * size, [None] * size, {str(n): n for n in range(size // 3)}):
-        structure.require_structure(pack(value), WIDE._replace(max_items=size + 1))
+        require_structure(pack(value), WIDE._replace(max_items=size + 1))
 
 
 @given(VALUES.map(pack), st.data())
@@ -92,7 +96,7 @@ def test_a_cut_off_or_longer_item_is_refused(data, draw):
 def test_any_bytes_are_an_item_or_a_typed_error(data):
     """Where the walk agrees, a decoder finds one whole item too; it may still refuse the text."""
     try:
-        structure.require_structure(data, WIDE)
+        require_structure(data, WIDE)
     except wire.BadBody:
         return
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, TypeError):
@@ -103,15 +107,15 @@ def test_any_bytes_are_an_item_or_a_typed_error(data):
 def test_items_are_counted_with_keys(count):
     limits = WIDE._replace(max_items=count + 1)
     for whole, more in ([None] * count, [None] * (count + 1)), ([[0] * (count - 1)], [[0] * count]):
-        structure.require_structure(pack(whole), limits)
+        require_structure(pack(whole), limits)
         assert f"more than {count + 1} items" in problem_of(pack(more), limits)
     fields = {str(number): 0 for number in range(count // 2)}
-    structure.require_structure(pack(fields), limits)
+    require_structure(pack(fields), limits)
     assert "items" in problem_of(pack(fields | {"a": 0, "b": 0}), limits)
 
 
 def test_a_key_stands_once_in_its_map():
-    structure.require_structure(pack([{"a": {"a": 1}}, {"a": 1}]), WIDE)
+    require_structure(pack([{"a": {"a": 1}}, {"a": 1}]), WIDE)
     assert "b'a' twice" in problem_of(b"\x82\xa1a\x01\xa1a\x02")
     assert "b'a' twice" in problem_of(b"\x82\xa1a\x01\xd9\x01a\x02")
 
@@ -123,10 +127,10 @@ def test_a_key_is_text(key):
 
 def test_texts_keys_and_depth_are_bounded():
     limits = WIDE._replace(max_text=2000)
-    structure.require_structure(pack(["é" * 1000, b"x" * 5000]), limits)
+    require_structure(pack(["é" * 1000, b"x" * 5000]), limits)
     assert "2001 bytes, above 2000" in problem_of(pack("x" * 2001), limits)
     assert "key" in problem_of(pack({"x" * (MAX_KEY_BYTES + 1): 1}), limits)
-    structure.require_structure(b"\x91" * MAX_DEPTH + b"\x01", WIDE)
+    require_structure(b"\x91" * MAX_DEPTH + b"\x01", WIDE)
     assert "deeper" in problem_of(b"\x91" * (MAX_DEPTH + 1) + b"\x01")
 
 
@@ -158,6 +162,8 @@ def long_text(value: object, size: int) -> bytes:
     return pack(value).replace(b"\xa4LONG", b"\xdb" + size.to_bytes(4, "big") + b"x" * size)
 
 
+ENCODED = {name: body.encode(message) for name, (body, message) in MESSAGES.items()}
+FIELDS = {name: msgspec.msgpack.decode(data) for name, data in ENCODED.items()}
 SIZE = 60_000_000
 BOMBS = {
     "repeated texts": lambda: repeated("task", "", SIZE),
@@ -191,9 +197,20 @@ def test_the_work_of_a_walk_is_bounded_by_its_items():
     """The most expensive body within the limits: every item is a key or a value of its own."""
     count = (SESSION.body.max_items - 1) // 2
     data = unknown_fields(8 * count)
-    assert lines_run(lambda: structure.require_structure(data, SESSION.body)) < 60 * count
+    assert lines_run(lambda: require_structure(data, SESSION.body)) < 60 * count
     with pytest.raises(wire.BadBody, match="items"):
-        structure.require_structure(unknown_fields(8 * count + 8), SESSION.body)
+        require_structure(unknown_fields(8 * count + 8), SESSION.body)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_has_a_handful_of_unknown_fields_at_most(name):
+    body, message = MESSAGES[name]
+    value = FIELDS[name]
+    largest = max(len(one) for other, one in FIELDS.items() if MESSAGES[other][0] is body)
+    later = {f"added_{number}": 1 for number in range(8 + largest - len(value))}
+    assert body.decode(pack(value | later)) == message
+    with pytest.raises(wire.BadBody, match="fields, above"):
+        body.decode(pack(value | later | {"added_too": 1}))
 
 
 def test_a_session_question_is_small():
@@ -340,9 +357,6 @@ def decode_any(name: str, data: bytes) -> None:
         wire.decode_images(seen.images)
         for tensor in seen.vectors.values():
             wire.decode_tensor(tensor)
-
-
-ENCODED = {name: body.encode(message) for name, (body, message) in MESSAGES.items()}
 
 
 @given(st.sampled_from(sorted(MESSAGES)), st.randoms(use_true_random=False))

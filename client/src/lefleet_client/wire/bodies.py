@@ -1,12 +1,12 @@
 """Messages to MessagePack and back: nothing on the wire can carry code."""
 
 import re
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
 from lefleet_client.wire.errors import BadBody, excerpt
-from lefleet_client.wire.limits import BodyLimits
+from lefleet_client.wire.limits import MORE_FIELDS, BodyLimits
 from lefleet_client.wire.structure import require_structure
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def _tag(name: str) -> str:
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag):
     """Base of all messages. `type` travels along, so that replies of several kinds share a key.
 
-    Evolution is additive: readers ignore unknown fields, and new fields have defaults.
+    Evolution is additive: readers ignore a few unknown fields, and new fields have defaults.
     """
 
 
@@ -36,6 +36,8 @@ class Body(Generic[T]):
     def __init__(self, name: str, kind: Any, limits: BodyLimits) -> None:
         self.name = name
         self.limits = limits
+        kinds = get_args(kind) or (kind,)
+        self._max_fields = 1 + max(len(msgspec.structs.fields(one)) for one in kinds) + MORE_FIELDS
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(kind)
 
@@ -54,7 +56,7 @@ class Body(Generic[T]):
         """
         self._require_size(len(data), limits or self.limits)
         try:
-            require_structure(data, limits or self.limits)
+            require_structure(data, limits or self.limits, self._max_fields)
             message: T = self._decoder.decode(data)
         except (BadBody, msgspec.DecodeError, UnicodeError) as error:
             raise BadBody(f"{self.name}: {excerpt(str(error))}") from None

@@ -37,6 +37,9 @@ MAX_COLUMNS = 1024
 MAX_DEPTH = 12
 """Lists and maps inside each other: an observation needs 6, the rest is for later fields."""
 
+MORE_FIELDS = 8
+"""Unknown fields of a message: those that a newer sender has."""
+
 _NAME, _TASK, _TEXT = 256, 2048, 16384
 _UTF8 = 4
 """Bytes of a character at most."""

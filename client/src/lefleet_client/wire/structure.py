@@ -35,8 +35,10 @@ def _heads() -> tuple[tuple[int, int, int], ...]:
 _HEADS = _heads()
 
 
-def require_structure(data: bytes | memoryview, limits: BodyLimits) -> None:
+def require_structure(data: bytes | memoryview, limits: BodyLimits, max_fields: int) -> None:
     """Check that `data` is one item within the limits, and that no map has a key twice.
+
+    `max_fields` is for the outermost map, which is the message.
 
     A list or map announces how many items it has, so one that has too many is refused at its head:
     the work is bounded by `limits.max_items`, whatever the size of `data`.
@@ -66,8 +68,7 @@ def require_structure(data: bytes | memoryview, limits: BodyLimits) -> None:
             items += left
             if items > limits.max_items:
                 raise BadBody(f"it has more than {limits.max_items} items")
-            if len(outer) > MAX_DEPTH:
-                raise BadBody(f"it is nested deeper than {MAX_DEPTH}")
+            _require_place(len(outer), length, max_fields)
             continue
         at = start + length
         if kind == _TEXT and length > limits.max_text:
@@ -82,6 +83,13 @@ def require_structure(data: bytes | memoryview, limits: BodyLimits) -> None:
             _add_key(keys, field)
     if at != len(data):
         raise BadBody("it is cut off" if at > len(data) else f"{len(data) - at} bytes follow it")
+
+
+def _require_place(depth: int, length: int, max_fields: int) -> None:
+    if depth > MAX_DEPTH:
+        raise BadBody(f"it is nested deeper than {MAX_DEPTH}")
+    if depth == 1 and length > max_fields:
+        raise BadBody(f"it has {length} fields, above {max_fields}")
 
 
 def _add_key(keys: set[bytes], key: bytes) -> None:
