@@ -4,7 +4,8 @@ The attackers use Zenoh as they like, as client, peer or router, with a valid ce
 """
 
 import json
-from contextlib import contextmanager
+import random
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -186,6 +187,47 @@ def test_nothing_is_forged_for_another_robot_or_as_it(fleet, honest, attacker):
     heard = [one.header.episode_id for one in fleet.server.observations[before[0] :]]
     heard += [one.header.episode_id for one in fleet.server.sessionless[before[1] :]]
     assert 2**32 - 1 not in heard
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(500, marks=pytest.mark.chaos)])
+def test_whatever_keys_are_tried_nothing_comes_of_it(fleet, honest, attacker, rounds):
+    """Random keys and patterns around the real ones, used in every way that Zenoh has."""
+    rng, server, heard = random.Random(rounds), fleet.server, Log()
+    forged = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id="a-1"))
+    header = wire.Header(wire.MessageType.OBSERVATION, 7, 2**32 - 1, 7, 7).pack()
+
+    def hear(one) -> bytes:
+        if one.payload != forged:  # otherwise it is the attacker's own
+            heard.add(one)
+        return forged
+
+    for _ in range(rounds):
+        before = len(server.closes), len(server.resets), len(server.sessionless)
+        with ExitStack() as stack:
+            for _ in range(10):
+                key = random_key(rng)
+                for declare in (attacker.node.subscribe, attacker.node.serve):
+                    stack.callback(declare(key, hear).close)
+                stack.callback(attacker.node.announce(key.replace("*", "x")).close)
+                publisher = attacker.node.publisher(key.replace("*", "x"), ACTION)
+                stack.callback(publisher.close)
+                publisher.put(forged, header)
+                attacker.node.ask(key, forged, 0.02)
+            settle(fleet, attacker)
+            assert honest.policy.infer(observation()).server == "a"
+            assert [one.server for one in discover(honest.node, timeout_s=LONG_S)] == ["a"]
+        assert (len(server.closes), len(server.resets), len(server.sessionless)) == before
+        assert {one.client for one in server.observations} <= {"arm", "jo"}
+        assert heard == []
+
+
+def random_key(rng: random.Random) -> str:
+    """Of the server `a` or another one, for any client but the attacker."""
+    base = [rng.choice((part, "*")) for part in ("lerobot-act", "main", "fold")]
+    word = rng.choice(("obs", "action", "session", "reset", "alive", "status", "*"))
+    ends = ("c/arm/" + word, "c/ghost/" + word, "c/*/" + word, word, "**", "c/**")
+    server = rng.choice(("a", "ghost", "*"))
+    return "/".join(["@lefleet", *base, "s", server, rng.choice(ends)])
 
 
 def test_an_operator_sees_servers_and_pings_under_its_own_name(fleet):

@@ -2,10 +2,12 @@
 
 import logging
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lefleet.certs.listener import TlsFiles, listener, size_limits
+from lefleet.certs.x509 import PemPair, make_leaf, new_serial
 from lefleet.errors import BadInput
 from lefleet_client import wire
 from lefleet_client.transport import ACTION, Tls, ZenohSettings, ZenohTransport
@@ -137,3 +139,31 @@ def test_the_list_of_a_node_that_only_connects_does_not_matter(hub):
     (hub / "access.json").unlink()
     assert not files.has_changed()
     assert not TlsFiles(ZenohSettings(connect=("tcp/127.0.0.1:1",))).has_changed()
+
+
+def test_a_link_ends_with_its_certificate(certificates, tmp_path):
+    """The certificate is checked when a link is made; Zenoh also ends the link when it expires."""
+    own = certificates / "authority"
+    authority = PemPair((own / "ca.pem").read_bytes(), (own / "ca.key").read_bytes())
+    now = datetime.now(UTC)
+    pair = make_leaf(
+        authority,
+        "robot-arm",
+        (),
+        may_listen=False,
+        serial=new_serial(),
+        now=now,
+        expires=now + timedelta(seconds=4),
+    )
+    shutil.copy(own / "ca.pem", tmp_path)
+    (tmp_path / "cert.pem").write_bytes(pair.cert)
+    (tmp_path / "key.pem").write_bytes(pair.key)
+    hub = settings_of(certificates / "server-hub", mode="peer", extra=QUICK)
+    presence = Log()
+    with ZenohTransport.open(listener(hub)) as server:
+        server.watch(KEYS.alive, lambda _, is_alive: presence.add(is_alive))
+        connect = (endpoint_of(server._session, "peer"),)
+        settings = ZenohSettings(connect=connect, tls=Tls.folder(tmp_path), open_timeout_s=LONG_S)
+        with ZenohTransport.open(settings) as robot:
+            robot.announce(KEYS.alive)
+            assert presence.wait(lambda seen: len(seen) == 2) == [True, False]

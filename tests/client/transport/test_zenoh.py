@@ -450,3 +450,23 @@ def test_answers_to_a_question_are_kept_up_to_a_size_in_all(network, monkeypatch
     answers = asker.ask("large/*", b"", LONG_S)
     assert sorted(len(reply.payload) for reply in answers.replies) == [50, 900]
     assert not answers.is_complete
+
+
+def test_a_node_connects_only_to_what_it_was_given():
+    """Zenoh's peers tell each other of addresses, and would connect to all of them."""
+    settings = ZenohSettings(mode="peer", listen=(FREE_PORT,), extra=QUICK)
+    with ZenohTransport.open(settings) as middle:
+        connect = (endpoint_of(middle._session, "peer"),)
+        edge = msgspec.structs.replace(settings, connect=connect)
+        with ZenohTransport.open(edge) as one, ZenohTransport.open(edge) as other:
+            log = Log()
+            middle.watch("test/*", log.add)
+            one.announce("test/one")
+            other.announce("test/other")
+            log.wait(lambda seen: len(seen) == 2)
+            # A second link would be made by now: it takes as long as the first.
+            with ZenohTransport.open(edge) as later:
+                later.announce("test/later")
+                log.wait(lambda seen: len(seen) == 3)
+                linked = [len(node._session.info.peers_zid()) for node in (one, other, later)]
+            assert linked == [1, 1, 1]

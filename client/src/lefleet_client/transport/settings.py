@@ -50,7 +50,7 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ZenohSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One node. Others are found by `connect` and `listen` alone, never by multicast.
+    """One node. Others are found by `connect` and `listen` alone, never by multicast or hearsay.
 
     A client fails to open when no node answers; peers and routers open, and keep trying. `extra`
     holds Zenoh's own settings by path, such as `{"access_control/enabled": true}`. Endpoints beyond
@@ -101,6 +101,8 @@ def _values(settings: ZenohSettings) -> dict[str, object]:
         "connect/retry": RETRY,
         "listen/endpoints": settings.listen,
         "scouting/multicast/enabled": False,
+        # Other nodes tell of addresses, which nobody has checked.
+        "scouting/gossip/autoconnect": {"router": [], "peer": [], "client": []},
         "transport/unicast/open_timeout": timeout_ms,
         "transport/unicast/accept_timeout": timeout_ms,
         "transport/link/tx/lease": LEASE_MS,
@@ -121,7 +123,6 @@ def _tls_values(tls: Tls | None) -> dict[str, object]:
         if not Path(path).is_file():
             raise BadSettings(f"tls.{name}: there is no file {path!r}")
     return {
-        # Other nodes tell of addresses; none of them is dialled without a certificate.
         "transport/link/protocols": [one.rstrip("/") for one in _ENCRYPTED],
         "transport/link/tls": {
             "root_ca_certificate": tls.ca,
