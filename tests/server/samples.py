@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from lefleet.server.handshake import HandshakeRules, Occupancy
+from lefleet.server.handshake import HandshakeRules, Occupancy, session_limits
 from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
 from tests.client.wire import samples
@@ -58,6 +58,8 @@ def session_open(**changes) -> wire.SessionOpen:
     )
     return msgspec.structs.replace(fitting, **changes)
 
+
+LIMITS = session_limits(session_open(), CAPABILITIES)
 
 ANSWERED = RequestOutcome(
     session_id="s1",

@@ -5,10 +5,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lefleet.server.handshake import Accepted, HandshakeRules, check_handshake, giving_way
+from lefleet.server.handshake import (
+    Accepted,
+    HandshakeRules,
+    check_handshake,
+    giving_way,
+    session_limits,
+)
 from lefleet.server.session import Session
 from lefleet_client import wire
-from tests.server.samples import CAPABILITIES, QUIET, RULES, session_open
+from tests.server.samples import CAPABILITIES, LIMITS, QUIET, RULES, session_open
 
 STATE = "observation.state"
 
@@ -146,6 +152,7 @@ def silent(name: str, opened_s: float, *, has_worked: bool = False) -> Session:
     return Session(
         id=name,
         opened=session_open(client_id=name),
+        limits=LIMITS,
         schema_version=1,
         new_pipeline=None,
         publisher=None,
@@ -174,3 +181,25 @@ def test_what_a_robot_says_about_itself_comes_back_cut():
     asked = session_open(vectors={"x" * 200 + str(number): ("a",) for number in range(60)})
     assert len(refused(asked).reason) <= 1000
     assert len(warnings(session_open(robot_type="x" * 16_000))) <= 1000
+
+
+def test_an_observation_may_be_as_large_as_its_contract_can_need():
+    """Raw images of 16 times the pixels of training; a small camera may have 640 x 480."""
+    raw = 16 * 640 * 480 * 3
+    assert raw < session_limits(session_open(), CAPABILITIES).body.max_bytes < raw + 100_000
+    small = msgspec.structs.replace(RULES.contract, cameras={"observation.images.top": (24, 32, 3)})
+    limits = session_limits(session_open(), msgspec.structs.replace(CAPABILITIES, contract=small))
+    assert 640 * 480 * 3 < limits.body.max_bytes < 640 * 480 * 3 + 100_000
+    assert limits.pixels == {"observation.images.top": 640 * 480}
+
+
+def test_cameras_that_are_not_used_count_in_bytes_only_and_not_without_end():
+    def limits(number: int) -> wire.ObservationLimits:
+        unused = {f"observation.images.{one}": (1080, 1920, 3) for one in range(number)}
+        cameras = {**RULES.contract.cameras, **unused}
+        return session_limits(session_open(cameras=cameras), CAPABILITIES)
+
+    none, one, many = (limits(number) for number in (0, 1, 60))
+    assert one.body.max_bytes - none.body.max_bytes >= 1080 * 1920 * 3
+    assert many.body.max_bytes - none.body.max_bytes < 2 * 1080 * 1920 * 3 + 60 * 5000
+    assert many.pixels == none.pixels

@@ -136,10 +136,11 @@ def test_garbage_in_headers_is_counted_and_not_answered(scene):
             body(vectors={"observation.state": {"dtype": "object", "shape": [1], "data": b"x"}}),
             "dtype",
         ),
-        (body(history=[{}] * 1000), "history"),
+        (body(history=[{}] * 1000), "items"),
+        (body(history=[{}]), "history: 1 frames, and the policy looks at 0"),
         (body(task="x" * 100_000), "task"),
     ],
-    ids=["empty", "garbage", "tensor", "image", "dtype", "history", "task"],
+    ids=["empty", "garbage", "tensor", "image", "dtype", "items", "history", "task"],
 )
 def test_a_bad_body_is_a_failed_request_with_a_reason(scene, payload, words):
     scene.publisher_of("honest").put(payload, scene.as_honest(10_000))
@@ -148,6 +149,19 @@ def test_a_bad_body_is_a_failed_request_with_a_reason(scene, payload, words):
     assert [one.result for one in scene.outcomes] == ["answered", "failed"]
     assert words in scene.outcomes[-1].reason
     np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
+def test_an_observation_larger_than_its_contract_can_need_is_refused_before_it_waits(scene):
+    heard = []
+    scene._nodes[1].subscribe(scene.keys("honest").action, heard.append)
+    scene.publisher_of("honest").put(bytes(3 * MIB), scene.as_honest(10_000))
+    eventually(lambda: heard)
+    event = wire.EVENT.decode(heard[0].payload)
+    assert (type(event), event.seq_id) == (wire.RequestFailed, 10_000)
+    assert "3145728 bytes, above" in event.reason
+    assert scene.service.dropped == {"too_large": 1}
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+    assert [one.result for one in scene.outcomes] == ["answered"] * len(scene.outcomes)
 
 
 def test_a_robot_without_a_session_gets_an_answer_and_is_logged_once(scene, caplog):

@@ -15,13 +15,14 @@ from lefleet.server.request_queue import (
 )
 from lefleet.server.session import Session
 from lefleet_client import wire
-from tests.server.samples import session_open
+from tests.server.samples import LIMITS, session_open
 
 
 def session(name: str) -> Session:
     return Session(
         id=name,
         opened=session_open(client_id=name),
+        limits=LIMITS,
         schema_version=1,
         new_pipeline=None,
         publisher=None,

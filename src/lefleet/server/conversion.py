@@ -1,7 +1,7 @@
 """Between the bytes that travel and the arrays of a policy."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -36,11 +36,11 @@ def policy_request(
     """
     if pin_task and observation.task not in ("", default_task):
         raise BadRequest(f"task: this server only does {default_task!r}")
+    seen: list[wire.Frame | wire.Observation] = [*observation.history, observation]
+    # All of them before any pixel is decoded: the last image may be the one that is refused.
+    used = [used_images(one, contract, announced) for one in seen]
     return PolicyRequest(
-        frames=(
-            *(policy_frame(earlier, contract, announced) for earlier in observation.history),
-            policy_frame(observation, contract, announced),
-        ),
+        frames=tuple(policy_frame(one, images) for one, images in zip(seen, used, strict=True)),
         task=observation.task or default_task,
         robot_type=robot_type,
         seed=seed,
@@ -50,10 +50,10 @@ def policy_request(
     )
 
 
-def policy_frame(
+def used_images(
     seen: wire.Frame | wire.Observation, contract: wire.Contract, announced: Collection[str]
-) -> PolicyFrame:
-    """What was seen at one moment, as arrays; BadRequest where an image cannot be taken.
+) -> dict[str, wire.Image]:
+    """The images that the policy takes, not yet decoded; BadRequest where one cannot be taken.
 
     Cameras that the robot has announced and the policy does not use are left out, undecoded: the
     robot was warned of them when its session was opened.
@@ -66,8 +66,15 @@ def policy_frame(
     for key, image in used.items():
         if too_large := oversize(contract, key, image.shape):
             raise BadRequest(too_large)
+    return used
+
+
+def policy_frame(
+    seen: wire.Frame | wire.Observation, images: Mapping[str, wire.Image]
+) -> PolicyFrame:
+    """What was seen at one moment, as arrays."""
     frame: PolicyFrame = {key: wire.decode_tensor(one) for key, one in seen.vectors.items()}
-    return {**frame, **wire.decode_images(used)}
+    return {**frame, **wire.decode_images(images)}
 
 
 def codec_of(observation: wire.Observation) -> str:

@@ -25,7 +25,8 @@ class Endpoints:
     """Declares what a server receives and answers, and takes it back.
 
     Callbacks run on the transport's threads, several at the same time, and return at once: they
-    put things into queues, or answer from what is known. The thread that declares also closes.
+    put things into queues, or answer from what is known. What is too large or too far ahead is
+    refused here, before it costs anything. The thread that declares also closes.
     """
 
     def __init__(
@@ -96,8 +97,13 @@ class Endpoints:
             if not self._reaper.answer_later(UnknownClient(segment, header)):
                 self.dropped.add("unanswered")
             return
-        if len(sample.payload) > wire.OBSERVATION.limits.max_bytes:
+        if (size := len(sample.payload)) > (most := session.limits.body.max_bytes):
             self._drop("too_large", sample.key)
+            session.refuse(
+                header,
+                f"observation: {size} bytes, above the {most} that this policy can need; send "
+                "smaller images or JPEG, and no cameras that the policy does not use",
+            )
             return
         if jump := session.jump(header.episode_id, header.seq_id):
             self._drop("jump", sample.key)

@@ -11,6 +11,8 @@ MORE_PIXELS = 16
 """An image may have so many times the pixels of training."""
 FEWEST_PIXELS = 640 * 480
 """An image of this size is always accepted."""
+UNUSED_PIXELS = 2 * 1920 * 1080
+"""So many pixels may all images have together that a robot sends and the policy does not use."""
 
 _FPS_TOLERANCE = 0.01
 _ASPECT_TOLERANCE = 0.01
@@ -121,13 +123,38 @@ def oversize(contract: wire.Contract, key: str, shape: tuple[int, ...]) -> str:
     Any resolution will do, but all robots wait for it: some policies compute on all its pixels.
     """
     height, width, _ = contract.cameras[key]
-    limit = max(MORE_PIXELS * height * width, FEWEST_PIXELS)
+    limit = _most_pixels(contract, key)
     if shape[0] * shape[1] <= limit:
         return ""
     return (
         f"{key}: {shape[1]} x {shape[0]} is more than {limit} pixels, and the policy was trained "
         f"with {width} x {height}; resize it on the robot"
     )
+
+
+def session_limits(asked: wire.SessionOpen, served: wire.Capabilities) -> wire.ObservationLimits:
+    """How large an observation of this session may be: what the contract can need.
+
+    Cameras that are announced and not used are never decoded, so they only count in bytes.
+    """
+    contract = served.contract
+    used = {key: _most_pixels(contract, key) for key in contract.cameras}
+    unused = {key: one for key, one in asked.cameras.items() if key not in used}
+    share = UNUSED_PIXELS // max(1, len(unused))
+    cameras = used | {key: min(one[0] * one[1], share) for key, one in unused.items()}
+    limits = wire.observation_limits(
+        vectors={key: len(names) for key, names in contract.vectors.items()},
+        cameras=cameras,
+        n_obs_steps=served.n_obs_steps,
+        chunk_size=served.chunk_size,
+        columns=len(contract.action_names),
+    )
+    return limits._replace(pixels=used)
+
+
+def _most_pixels(contract: wire.Contract, key: str) -> int:
+    height, width, _ = contract.cameras[key]
+    return max(MORE_PIXELS * height * width, FEWEST_PIXELS)
 
 
 def _name_objections(

@@ -59,6 +59,7 @@ class Session:
 
     id: str
     opened: wire.SessionOpen
+    limits: wire.ObservationLimits
     schema_version: int
     new_pipeline: Callable[[], Pipeline]
     publisher: Publisher

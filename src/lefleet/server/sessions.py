@@ -12,6 +12,7 @@ from lefleet.server.handshake import (
     Occupancy,
     check_handshake,
     giving_way,
+    session_limits,
 )
 from lefleet.server.rates import OpenLimiter
 from lefleet.server.request_queue import RequestQueue
@@ -80,6 +81,7 @@ class Sessions:
         session = Session(
             id=secrets.token_hex(8),
             opened=asked,
+            limits=session_limits(asked, self._rules.capabilities),
             schema_version=verdict.schema_version,
             new_pipeline=self._new_pipeline,
             publisher=self._transport.publisher(self._keys.client(asked.client_id).action, ACTION),

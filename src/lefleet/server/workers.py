@@ -16,6 +16,7 @@ from lefleet.server.conversion import (
     policy_frame,
     policy_request,
     request_seed,
+    used_images,
 )
 from lefleet.server.monitoring import BusyMeter
 from lefleet.server.observers import EventCounts, Observer, RequestOutcome, RequestResult
@@ -95,7 +96,7 @@ class Workers:
         session, header = job.session, job.incoming.header
         if session.send_again(header):
             return False
-        observation = wire.OBSERVATION.decode(job.incoming.body)
+        observation = wire.decode_observation(job.incoming.body, session.limits)
         session.has_worked = True
         session.counters.image_codec = codec_of(observation)
         if observation.probe:
@@ -119,7 +120,8 @@ class Workers:
 
     def _answer_probe(self, job: Job, observation: wire.Observation) -> None:
         session, header = job.session, job.incoming.header
-        policy_frame(observation, self._policy.contract, session.opened.cameras)
+        used = used_images(observation, self._policy.contract, session.opened.cameras)
+        policy_frame(observation, used)
         decode_ms = (time.monotonic() - job.taken_s) * 1000
         session.send_event(wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms), header)
         self.probes.add(codec_of(observation))

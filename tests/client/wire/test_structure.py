@@ -303,10 +303,10 @@ def test_bytes_frames_and_pixels_of_a_session_are_bounded():
     with pytest.raises(wire.BadBody, match="history: 1 frames, and the policy looks at 0"):
         wire.decode_observation(data, limits._replace(n_obs_steps=1))
     smaller = limits._replace(pixels={"observation.images.0": 64 * 64 - 1})
-    with pytest.raises(wire.BadImage, match="4096 pixels, above 4095; resize"):
+    with pytest.raises(wire.BadImage, match="64 x 64 is more than 4095 pixels; resize"):
         wire.decode_observation(data, smaller)
     in_history = msgspec.structs.replace(message, images={})
-    with pytest.raises(wire.BadImage, match="above 4095"):
+    with pytest.raises(wire.BadImage, match="more than 4095"):
         wire.decode_observation(wire.OBSERVATION.encode(in_history), smaller)
 
 
@@ -316,7 +316,7 @@ def test_a_small_jpeg_of_many_pixels_is_refused_before_it_is_decoded():
     data = wire.OBSERVATION.encode(wire.Observation(images={"observation.images.top": image}))
 
     def decode() -> None:
-        with pytest.raises(wire.BadImage, match="above 307200"):
+        with pytest.raises(wire.BadImage, match="more than 307200"):
             wire.decode_observation(data, SESSION)
 
     assert peak_bytes(decode) < 100_000

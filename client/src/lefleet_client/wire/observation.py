@@ -140,8 +140,10 @@ def decode_observation(data: bytes | memoryview, limits: ObservationLimits) -> O
     for images in (observation.images, *(frame.images for frame in observation.history)):
         for key, image in images.items():
             if image.pixels > (most := limits.pixels.get(key, MAX_IMAGE_PIXELS)):
+                height, width, _ = image.shape
                 raise BadImage(
-                    f"{excerpt(key)}: {image.pixels} pixels, above {most}; resize it on the robot"
+                    f"{excerpt(key)}: {width} x {height} is more than {most} pixels; resize it on "
+                    "the robot"
                 )
     return observation
 
