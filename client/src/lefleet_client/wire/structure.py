@@ -79,6 +79,8 @@ def require_structure(data: bytes | memoryview, limits: BodyLimits, max_fields: 
         if keys is not None and is_key:
             if kind != _TEXT or length > MAX_KEY_BYTES:
                 raise BadBody(f"it has a key that is no text of at most {MAX_KEY_BYTES} bytes")
+            if at > len(data):
+                raise BadBody("it is cut off")
             field = bytes(data[start:at])
             _add_key(keys, field)
     if at != len(data):
