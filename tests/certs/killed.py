@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from lefleet.certs.access import read_access
 from lefleet.certs.authority import Authority
 from lefleet.certs.x509 import PemPair, is_pair
 
@@ -66,11 +67,11 @@ def left(folder: Path) -> dict:
     open_keys = [str(path) for path in keys if path.stat().st_mode & 0o077]
     with Authority(folder, NOW) as authority:
         registry = authority.registry
-    lists = [json.loads(path.read_text()) for path in folder.rglob("access.json")]
+    lists = [read_access(path) for path in folder.rglob("access.json")]
     return {
         "names": [one.name for one in registry.holders() if one.revoked is None],
         "issued": len(registry.certificates),
-        "lists_differ": [one for one in lists if one != json.loads(json.dumps(registry.access()))],
+        "lists_differ": [str(one) for one in lists if one != registry.access()],
         "lists": len(lists),
         "broken": [one.common_name for one in registry.holders() if not is_whole(folder, one)],
         "hidden": sorted({path.name for path in folder.glob(".*")} - {".lock", ".gitignore"}),

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from lefleet.certs.access import AccessList
 from lefleet.errors import BadInput
 from lefleet.records.border import Strict
 from lefleet_client.wire import BadKey, slug
@@ -68,12 +69,17 @@ class Registry(Strict, frozen=True, kw_only=True):
             ),
         )
 
-    def access(self) -> dict[str, object]:
-        """The access list: names that may connect, by role."""
-        valid = [one for one in self.holders() if one.revoked is None]
-        roles: tuple[CertificateRole, ...] = ("server", "robot", "operator")
-        names = {f"{role}s": [one.name for one in valid if one.role == role] for role in roles}
-        return {"version": 1, **names}
+    def access(self) -> AccessList:
+        """Names that may connect."""
+        names: dict[CertificateRole, list[str]] = {"server": [], "robot": [], "operator": []}
+        for one in self.holders():
+            if one.revoked is None:
+                names[one.role].append(one.name)
+        return AccessList(
+            servers=tuple(names["server"]),
+            robots=tuple(names["robot"]),
+            operators=tuple(names["operator"]),
+        )
 
 
 def common_name(role: str, name: str) -> str:

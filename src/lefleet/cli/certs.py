@@ -86,6 +86,9 @@ class CertsRevokeCommand(CertsOptions):
 class CertsListCommand(CertsOptions):
     """List names, and when their certificates expire."""
 
+    zenoh: bool = False
+    """Print the access list as Zenoh's access_control, for zenohd."""
+
 
 @dataclass(frozen=True)
 class CertsCommand:
@@ -122,8 +125,10 @@ def run_certs(command: CertsOptions) -> int:
                 made = authority.renew(command.name, command.host, command.days)
             case CertsRevokeCommand():
                 made = authority.revoke(command.name)
-            case _:
+            case CertsListCommand():
                 return _list(command, authority, now)
+            case _:
+                raise AssertionError(f"no function runs {command}")
     _report(command, authority, made)
     return 0
 
@@ -165,8 +170,13 @@ def _report(command: CertsOptions, authority: "Authority", made: "IssuedCertific
         print(f"Routers and servers on other machines{where}: copy {command.dir / 'access.json'}.")
 
 
-def _list(command: CertsOptions, authority: "Authority", now: datetime) -> int:
+def _list(command: CertsListCommand, authority: "Authority", now: datetime) -> int:
     holders = authority.registry.holders()
+    if command.zenoh:
+        from lefleet.certs.access import access_control
+
+        print_json(access_control(authority.registry.access()))
+        return 0
     if command.json:
         rows = [_fields(one) | {"state": _state(one, now)} for one in holders]
         own = {"expires": authority.expires, "notes": authority.notes}
