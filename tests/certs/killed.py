@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from cryptography.x509 import load_pem_x509_certificate
+
 from lefleet.certs.access import read_access
 from lefleet.certs.authority import Authority
 from lefleet.certs.x509 import PemPair, is_pair
@@ -72,7 +74,6 @@ def left(folder: Path) -> dict:
         "names": [one.name for one in registry.holders() if one.revoked is None],
         "issued": len(registry.certificates),
         "lists_differ": [str(one) for one in lists if one != registry.access()],
-        "lists": len(lists),
         "broken": [one.common_name for one in registry.holders() if not is_whole(folder, one)],
         "hidden": sorted({path.name for path in folder.glob(".*")} - {".lock", ".gitignore"}),
         "open_keys": open_keys,
@@ -82,7 +83,9 @@ def left(folder: Path) -> dict:
 def is_whole(folder: Path, certificate) -> bool:
     own = folder / certificate.common_name
     pair = PemPair((own / "cert.pem").read_bytes(), (own / "key.pem").read_bytes())
-    return is_pair(pair) and (own / "ca.pem").is_file()
+    serial = load_pem_x509_certificate(pair.cert).serial_number
+    is_newest = f"{serial:x}" == certificate.serial
+    return is_newest and is_pair(pair) and (own / "ca.pem").is_file()
 
 
 def main() -> None:
