@@ -158,3 +158,10 @@ HEADER = wire.Header(
     client_mono_ns=-2,
     session_epoch=0x21222324,
 )
+SESSION_LIMITS = wire.observation_limits(
+    vectors={"observation.state": 3},
+    cameras={"observation.images.top": 640 * 480},
+    n_obs_steps=2,
+    chunk_size=50,
+    columns=2,
+)

@@ -15,16 +15,9 @@ from lefleet_client.wire import structure
 from lefleet_client.wire.limits import MAX_DEPTH, MAX_KEY_BYTES, MAX_TASK_BYTES, BodyLimits
 from tests.client.wire.memory import peak_bytes
 from tests.client.wire.mutation import mutated
-from tests.client.wire.samples import MESSAGES, observation
+from tests.client.wire.samples import MESSAGES, SESSION_LIMITS, observation
 
 WIDE = BodyLimits(1 << 30, max_items=100_000, max_text=1 << 20)
-SESSION = wire.observation_limits(
-    vectors={"observation.state": 3},
-    cameras={"observation.images.top": 640 * 480},
-    n_obs_steps=2,
-    chunk_size=50,
-    columns=2,
-)
 pack = msgspec.msgpack.encode
 
 
@@ -179,7 +172,9 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("limits", [wire.OBSERVATION.limits, SESSION.body], ids=["any", "session"])
+@pytest.mark.parametrize(
+    "limits", [wire.OBSERVATION.limits, SESSION_LIMITS.body], ids=["any", "session"]
+)
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_costs_little(bomb, limits):
     data = BOMBS[bomb]()
@@ -195,11 +190,11 @@ def test_a_bomb_costs_little(bomb, limits):
 
 def test_the_work_of_a_walk_is_bounded_by_its_items():
     """The most expensive body within the limits: every item is a key or a value of its own."""
-    count = (SESSION.body.max_items - 1) // 2
+    count = (SESSION_LIMITS.body.max_items - 1) // 2
     data = unknown_fields(8 * count)
-    assert lines_run(lambda: require_structure(data, SESSION.body)) < 60 * count
+    assert lines_run(lambda: require_structure(data, SESSION_LIMITS.body)) < 60 * count
     with pytest.raises(wire.BadBody, match="items"):
-        require_structure(unknown_fields(8 * count + 8), SESSION.body)
+        require_structure(unknown_fields(8 * count + 8), SESSION_LIMITS.body)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -235,106 +230,6 @@ def test_the_largest_chunk_fits():
     assert body.decode(body.encode(full)) == full
 
 
-def robot(images: int, n_obs_steps: int, side: int) -> tuple[wire.Observation, dict]:
-    """All that a robot of this kind can send, and its sizes."""
-    rng = np.random.default_rng(0)
-    vectors = {f"observation.{part}": rng.random(7, np.float32) for part in ("state", "force")}
-    tensors = {key: wire.encode_tensor(one) for key, one in vectors.items()}
-    cameras = {f"observation.images.{number}": side * side for number in range(images)}
-    image = wire.encode_image(rng.integers(0, 255, (side, side, 3), np.uint8), quality=0)
-    prefix = wire.encode_tensor(np.zeros((100, 14), np.float32))
-    frame = wire.Frame(vectors=tensors, images=dict.fromkeys(cameras, image))
-    message = wire.Observation(
-        vectors=frame.vectors,
-        images=frame.images,
-        task="é" * 2048,
-        inference_delay_steps=2**40,
-        prefix_model=prefix,
-        prefix_robot=prefix,
-        noise_seed=2**64 - 1,
-        history=(frame,) * (n_obs_steps - 1),
-        probe=True,
-    )
-    return message, {
-        "vectors": dict.fromkeys(vectors, 7),
-        "cameras": cameras,
-        "n_obs_steps": n_obs_steps,
-        "chunk_size": 100,
-        "columns": 14,
-    }
-
-
-@pytest.mark.parametrize(
-    ("images", "n_obs_steps", "side"), [(0, 1, 1), (1, 1, 1), (2, 1, 480), (4, 3, 64), (64, 2, 8)]
-)
-def test_what_a_session_can_need_fits_its_limits(images, n_obs_steps, side):
-    message, sizes = robot(images, n_obs_steps, side)
-    limits = wire.observation_limits(**sizes)
-    data = wire.OBSERVATION.encode(message)
-    assert wire.decode_observation(data, limits) == message
-    assert limits.body.max_bytes < len(data) + 64 * 1024 + (images * n_obs_steps + 1) * 4096
-    later = msgspec.msgpack.decode(data) | {f"added_{number}": 1 for number in range(5)}
-    assert wire.decode_observation(pack(later), limits) == message
-
-
-@pytest.mark.parametrize("quality", [50, 100])
-@pytest.mark.parametrize("side", [1, 8, 64])
-def test_a_jpeg_of_noise_fits_the_limits_of_its_pixels(quality, side):
-    pixels = np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)
-    images = {f"camera {number}": wire.encode_image(pixels, quality) for number in range(32)}
-    limits = wire.observation_limits(
-        vectors={},
-        cameras=dict.fromkeys(images, side * side),
-        n_obs_steps=1,
-        chunk_size=1,
-        columns=1,
-    )
-    message = wire.Observation(images=images)
-    assert wire.decode_observation(wire.OBSERVATION.encode(message), limits) == message
-
-
-def test_bytes_frames_and_pixels_of_a_session_are_bounded():
-    message, sizes = robot(images=1, n_obs_steps=2, side=64)
-    limits = wire.observation_limits(**sizes)
-    data = wire.OBSERVATION.encode(message)
-    tiny = limits._replace(body=limits.body._replace(max_bytes=len(data) - 1))
-    with pytest.raises(wire.BadBody, match="above"):
-        wire.decode_observation(data, tiny)
-    with pytest.raises(wire.BadBody, match="history: 1 frames, and the policy looks at 0"):
-        wire.decode_observation(data, limits._replace(n_obs_steps=1))
-    smaller = limits._replace(pixels={"observation.images.0": 64 * 64 - 1})
-    with pytest.raises(wire.BadImage, match="64 x 64 is more than 4095 pixels; resize"):
-        wire.decode_observation(data, smaller)
-    in_history = msgspec.structs.replace(message, images={})
-    with pytest.raises(wire.BadImage, match="more than 4095"):
-        wire.decode_observation(wire.OBSERVATION.encode(in_history), smaller)
-
-
-def test_a_small_jpeg_of_many_pixels_is_refused_before_it_is_decoded():
-    """166 bytes were enough to make a server take 275 MB."""
-    image = wire.Image("jpeg", (3072, 4096, 3), memoryview(b"\xff\xd8" + bytes(164)))
-    data = wire.OBSERVATION.encode(wire.Observation(images={"observation.images.top": image}))
-
-    def decode() -> None:
-        with pytest.raises(wire.BadImage, match="more than 307200"):
-            wire.decode_observation(data, SESSION)
-
-    assert peak_bytes(decode) < 100_000
-
-
-def test_limits_stay_below_those_of_every_observation():
-    limits = wire.observation_limits(
-        vectors={"a": 1024},
-        cameras={str(number): 2**40 for number in range(64)},
-        n_obs_steps=65,
-        chunk_size=1000,
-        columns=1000,
-    )
-    assert limits.body.max_bytes == wire.OBSERVATION.limits.max_bytes
-    assert limits.body.max_items < wire.OBSERVATION.limits.max_items
-    assert max(limits.pixels.values()) < 2**24
-
-
 HEADS = [b"\xdf\x7f\xff\xff\xff", b"\xdb\x00\x10\x00\x00", b"\xc1", b"\x81", b"\xa1a"]
 
 
@@ -353,7 +248,7 @@ def decode_any(name: str, data: bytes) -> None:
     with short_wire_errors():
         MESSAGES[name][0].decode(data)
     with short_wire_errors():
-        seen = wire.decode_observation(data, SESSION)
+        seen = wire.decode_observation(data, SESSION_LIMITS)
         wire.decode_images(seen.images)
         for tensor in seen.vectors.values():
             wire.decode_tensor(tensor)
@@ -384,7 +279,7 @@ def test_an_error_repeats_little_of_a_long_name(size):
         {"type": "y" * size},
     ):
         with pytest.raises(wire.WireError) as caught:
-            wire.decode_observation(pack(value), SESSION._replace(pixels={name: 1}))
+            wire.decode_observation(pack(value), SESSION_LIMITS._replace(pixels={name: 1}))
         assert len(str(caught.value)) < 300
 
 
