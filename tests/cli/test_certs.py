@@ -71,10 +71,10 @@ def test_what_an_interrupted_command_left_is_reported(certs, lab):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["init"], "dir: certs has an authority already. Use it, or give another --dir."),
+        (["init"], "certs has an authority already. Use it, or give another --dir."),
         (
             ["list", "--dir", "nothere"],
-            "no authority in nothere. Create one with: lefleet certs init",
+            "nothere. Create one with: lefleet certs init",
         ),
         (["server", "hub"], "host: missing"),
         (["robot", "arm 8"], "Use arm-8."),
@@ -82,7 +82,11 @@ def test_what_an_interrupted_command_left_is_reported(certs, lab):
         (["robot", "arm-8", "--days", "0"], "days: 0 is not between 1 and 7300."),
         (["renew", "arm-7", "--host", "10.0.0.5"], "host: arm-7 is a robot"),
         (["revoke", "arm-8"], "there is no 'arm-8'. Did you mean arm-7?"),
-        (["init", "--dir", "file"], "dir: file cannot be used"),
+        (
+            ["init", "--dir", "~nobody-here/certs"],
+            "dir: ~nobody-here/certs: there is no such user.",
+        ),
+        (["init", "--dir", "file"], "file cannot be used"),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(lefleet, lab, arguments, words):

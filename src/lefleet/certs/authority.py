@@ -130,13 +130,11 @@ class Authority:
         return next(one for one in self.registry.holders() if one.name == name)
 
     def servers(self) -> tuple[list[str], list[str]]:
-        """Folders of servers that have the access list here, and servers whose folder is gone."""
-        servers = [
-            one for one in self.registry.holders() if one.role == "server" and one.revoked is None
-        ]
-        is_here = {one.common_name: (self.folder / one.common_name).is_dir() for one in servers}
-        here = [str(self.folder / name) for name, here in is_here.items() if here]
-        return here, [name for name, here in is_here.items() if not here]
+        """Names of the servers' folders: those that are here, and those that were moved away."""
+        holders = [one for one in self.registry.holders() if one.revoked is None]
+        names = [one.common_name for one in holders if one.role == "server"]
+        here = [name for name in names if (self.folder / name).is_dir()]
+        return here, [name for name in names if name not in here]
 
     def _load(self) -> None:
         path = self._own / _REGISTRY

@@ -108,8 +108,9 @@ class CertsCommand:
 def run_certs(command: CertsOptions) -> int:
     """Each command prints what it made and what is left to do."""
     from lefleet.certs.authority import Authority
+    from lefleet.cli.parse import absolute
 
-    folder, now = command.dir.expanduser(), datetime.now(UTC)
+    folder, now = absolute(command.dir, "dir"), datetime.now(UTC)
     if isinstance(command, CertsInitCommand):
         _init(command, Authority.create(folder, command.days, now))
         return 0
@@ -143,7 +144,8 @@ def _init(command: CertsInitCommand, expires: datetime) -> None:
 
 def _report(command: CertsOptions, authority: "Authority", made: "IssuedCertificate") -> None:
     """What was issued or revoked, and where folders and access lists must be copied to."""
-    here, elsewhere = authority.servers()
+    names, elsewhere = authority.servers()
+    here = [str(command.dir / name) for name in names]
     if command.json:
         lists = {"access_lists": here, "copy_access_list_to": elsewhere}
         print_json({**_fields(made), "notes": authority.notes, **lists})
