@@ -97,7 +97,7 @@ class Endpoints:
             if not self._reaper.answer_later(UnknownClient(segment, header)):
                 self.dropped.add("unanswered")
             return
-        if (size := len(sample.payload)) > (most := session.limits.body.max_bytes):
+        if (size := sample.size) > (most := session.limits.body.max_bytes):
             self._drop("too_large", sample.key)
             session.refuse(
                 header,

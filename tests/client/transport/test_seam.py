@@ -22,13 +22,17 @@ from tests.client.transport.waiting import LONG_S, Log, bounded, until
 SHORT_S = 0.2
 
 
+def contents(sample: Sample) -> tuple[str, bytes, bytes]:
+    return sample.key, sample.payload, sample.attachment
+
+
 def test_a_publication_arrives_with_key_payload_and_attachment(network, pair):
     edge, server = pair
     log = Log()
     server.subscribe("a/b", log.add)
     network.settle()
     edge.publisher("a/b", OBSERVATION).put(b"body", b"head")
-    assert log.wait(len) == [Sample("a/b", b"body", b"head")]
+    assert [contents(one) for one in log.wait(len)] == [("a/b", b"body", b"head")]
 
 
 def test_an_empty_payload_and_attachment_arrive_empty(network, pair):
@@ -37,7 +41,34 @@ def test_an_empty_payload_and_attachment_arrive_empty(network, pair):
     server.subscribe("a", log.add)
     network.settle()
     edge.publisher("a", ACTION).put(b"", b"")
-    assert log.wait(len) == [Sample("a", b"", b"")]
+    assert [contents(one) for one in log.wait(len)] == [("a", b"", b"")]
+
+
+def test_a_large_payload_arrives_whole(network, pair):
+    edge, server = pair
+    log, body = Log(), bytes(range(256)) * 4096
+    server.subscribe("a", log.add)
+    network.settle()
+    edge.publisher("a", OBSERVATION).put(body, b"head")
+    (sample,) = log.wait(len)
+    assert (sample.size, contents(sample)) == (len(body), ("a", body, b"head"))
+
+
+def test_a_payload_is_copied_when_it_is_read_and_only_once():
+    class Foreign:
+        copies = 0
+
+        def __len__(self) -> int:
+            return 4
+
+        def to_bytes(self) -> bytes:
+            self.copies += 1
+            return b"body"
+
+    foreign = Foreign()
+    sample = Sample("a", foreign, b"")
+    assert (sample.size, foreign.copies) == (4, 0)
+    assert (sample.payload, sample.payload, foreign.copies) == (b"body", b"body", 1)
 
 
 def test_a_publication_without_a_subscriber_is_no_error(pair):

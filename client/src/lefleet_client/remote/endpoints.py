@@ -101,7 +101,7 @@ class SessionEndpoints:
             is_chunk = header.message_type is wire.MessageType.CHUNK
             most_bytes = (wire.CHUNK if is_chunk else wire.EVENT).limits.max_bytes
             is_ours = header.session_epoch == request.session_epoch
-            if is_ours and len(sample.payload) <= most_bytes:
+            if is_ours and sample.size <= most_bytes:
                 inbox.put(Received(header, sample.payload, time.monotonic_ns()))
 
         with ExitStack() as stack:

@@ -20,13 +20,32 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One publication; without an attachment that is empty."""
+class Copyable(Protocol):
+    """Bytes in the network's own memory."""
 
-    key: str
-    payload: bytes
-    attachment: bytes
+    def __len__(self) -> int: ...
+
+    def to_bytes(self) -> bytes: ...
+
+
+class Sample:
+    """One publication; without an attachment that is empty.
+
+    A large payload is copied when it is first read: one that is refused for its size or its
+    header costs nothing.
+    """
+
+    def __init__(self, key: str, payload: bytes | Copyable, attachment: bytes) -> None:
+        self.key = key
+        self.attachment = attachment
+        self.size = len(payload)
+        self._payload = payload
+
+    @property
+    def payload(self) -> bytes:
+        if not isinstance(self._payload, bytes):
+            self._payload = self._payload.to_bytes()
+        return self._payload
 
 
 @dataclass(frozen=True)

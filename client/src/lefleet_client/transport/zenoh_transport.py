@@ -43,8 +43,12 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 from lefleet_client.wire import MAX_MESSAGE_BYTES
 
 _LOG = logging.getLogger(__name__)
-WAITING_SAMPLES = 64
+WAITING_SAMPLES = 8
+"""Few, because all senders wait behind them: each link waits for its turn, and so a flood on one
+link takes only every other turn from a robot on another link."""
 WAITING_QUESTIONS = 128
+_COPIED_AT_ONCE = 65536
+"""Chunks are smaller, which robots keep for a while; Zenoh's memory is not theirs to keep."""
 _FAILED = b"lefleet: failed to answer"
 
 MOST_REPLY_BYTES = MAX_MESSAGE_BYTES
@@ -122,7 +126,9 @@ class ZenohTransport:
     def subscribe(self, pattern: str, on_sample: OnSample) -> Declared:
         def deliver(sample: zenoh.Sample) -> None:
             attachment = b"" if sample.attachment is None else sample.attachment.to_bytes()
-            received = Sample(str(sample.key_expr), sample.payload.to_bytes(), attachment)
+            body = sample.payload
+            payload = body.to_bytes() if len(body) <= _COPIED_AT_ONCE else body
+            received = Sample(str(sample.key_expr), payload, attachment)
             attempt(f"sample for {pattern}", on_sample, received)
 
         place = expression(pattern)
