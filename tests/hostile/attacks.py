@@ -82,6 +82,12 @@ def session_flood(bus: Bus) -> Step:
     return _observing(bus, [bodies.observation(bus.contract)])
 
 
+@_attack()
+def probe_flood(bus: Bus) -> Step:
+    """Probes of one robot with valid images: they are decoded, and no policy slows them down."""
+    return _observing(bus, [bodies.probe(bus.contract)])
+
+
 @_attack("no_session")
 def unknown_flood(bus: Bus) -> Step:
     """Small observations under names that have no session."""
@@ -99,7 +105,7 @@ def forged_episodes(bus: Bus) -> Step:
 
     def step() -> None:
         if bus.sent % 1000 == 0:  # The victim may have a new session by now.
-            *_, session_epoch = bus.overhear(victim)
+            session_epoch = bus.overhear(victim)
             forged[:] = [header(seq_id, episode, session_epoch) for episode, seq_id in numbers]
         bus.observe(victim, payload, forged[bus.sent % len(forged)])
 

@@ -49,6 +49,14 @@ def observation(contract: dict[str, Any], **changes: object) -> bytes:
     return pack({"type": "observation", "vectors": vectors, "images": images, **changes})
 
 
+def probe(contract: dict[str, Any]) -> bytes:
+    """A probe with noise of 640 x 480 in every image: as slow to decode as a legal JPEG can be."""
+    noise = np.random.default_rng(0).integers(0, 256, (480, 640, 3), np.uint8)
+    jpeg = simplejpeg.encode_jpeg(noise, quality=90, colorsubsampling="420")
+    image = {"codec": "jpeg", "shape": [480, 640, 3], "data": jpeg}
+    return observation(contract, images=dict.fromkeys(contract["cameras"], image), probe=True)
+
+
 def map_of(entries: list[bytes]) -> bytes:
     """A MessagePack map of encoded entries, each a key and its value, repeated or not."""
     return b"\xdf" + struct.pack(">I", len(entries)) + b"".join(entries)

@@ -16,6 +16,7 @@ OBSERVATION = 1
 EVERY_STATUS = "@lefleet/*/*/*/s/*/status"
 _QUESTION_S = 1.0
 _PATIENCE_S = 20.0
+_OVERHEAR_S = 0.2
 
 
 def pack(message: object) -> bytes:
@@ -119,10 +120,15 @@ class Bus:
         )
         return [one["client_id"] for one in status["clients"]]
 
-    def overhear(self, client: str) -> tuple[int, ...]:
-        """The header of the next observation of another robot."""
+    def overhear(self, client: str) -> int:
+        """The session epoch in the next observation of another robot; 0 if it sends none now."""
+        deadline = time.monotonic() + _OVERHEAR_S
         with self.session.declare_subscriber(self.key(client, "obs")) as subscriber:
-            return HEADER.unpack(subscriber.recv().attachment.to_bytes())
+            while time.monotonic() < deadline:
+                if (sample := subscriber.try_recv()) is not None:
+                    return HEADER.unpack(sample.attachment.to_bytes())[-1]
+                time.sleep(0.002)
+        return 0
 
     def _count(self, payload: bytes) -> None:
         self.sent += 1
