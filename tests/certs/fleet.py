@@ -41,7 +41,7 @@ class Fleet:
         self,
         folder: Path,
         endpoint: str,
-        server: ScriptedServer,
+        server_node: ZenohTransport,
         stack: ExitStack,
         *,
         is_routed: bool,
@@ -49,7 +49,8 @@ class Fleet:
         self._folder = folder
         self._stack = stack
         self.endpoint = endpoint
-        self.server = server
+        self.server_node = server_node
+        self.server = ScriptedServer(server_node)
         self.is_routed = is_routed
 
     def tls(self, holder: str) -> Tls:
@@ -89,5 +90,4 @@ def fleet(folder: Path, shape: str) -> Iterator[Fleet]:
         node = stack.enter_context(ZenohTransport.open(settings))
         if shape != "router":
             endpoint = endpoint_of(node._session, "peer")
-        server = ScriptedServer(node)
-        yield Fleet(folder, endpoint, server, stack, is_routed=shape == "router")
+        yield Fleet(folder, endpoint, node, stack, is_routed=shape == "router")

@@ -14,7 +14,13 @@ from lefleet.certs.access import AccessList, access_control, read_access
 from lefleet.errors import BadInput
 from lefleet_client import wire
 from lefleet_client.remote import NoServer, RemotePolicy, discover
-from lefleet_client.transport import ACTION, Transport
+from lefleet_client.transport import (
+    ACTION,
+    CannotOpen,
+    Transport,
+    ZenohSettings,
+    ZenohTransport,
+)
 from tests.certs.fleet import fleet as new_fleet
 from tests.certs.fleet import make_certificates
 from tests.client.remote.scripted import ScriptedServer, observation, server_status
@@ -228,6 +234,20 @@ def random_key(rng: random.Random) -> str:
     ends = ("c/arm/" + word, "c/ghost/" + word, "c/*/" + word, word, "**", "c/**")
     server = rng.choice(("a", "ghost", "*"))
     return "/".join(["@lefleet", *base, "s", server, rng.choice(ends)])
+
+
+def test_the_id_of_another_node_gives_no_rights_and_does_no_harm(fleet, honest):
+    """Zenoh tells nodes apart by an id that they choose themselves."""
+    for victim in (fleet.server_node, honest.node):
+        settings = ZenohSettings(
+            connect=(fleet.endpoint,),
+            tls=fleet.tls("robot-leg"),
+            open_timeout_s=SHORT_S,
+            extra={"id": str(victim._session.zid())},
+        )
+        with pytest.raises(CannotOpen):
+            ZenohTransport.open(settings)
+        assert honest.policy.infer(observation()).server == "a"
 
 
 def test_an_operator_sees_servers_and_pings_under_its_own_name(fleet):

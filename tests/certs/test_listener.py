@@ -10,7 +10,7 @@ from lefleet.certs.listener import TlsFiles, listener, size_limits
 from lefleet.certs.x509 import PemPair, make_leaf, new_serial
 from lefleet.errors import BadInput
 from lefleet_client import wire
-from lefleet_client.transport import ACTION, Tls, ZenohSettings, ZenohTransport
+from lefleet_client.transport import ACTION, BadSettings, Tls, ZenohSettings, ZenohTransport
 from tests.certs.fleet import FREE_TLS_PORT, make_certificates
 from tests.client.transport.networks import FREE_PORT, QUICK, Router, endpoint_of
 from tests.client.transport.waiting import LONG_S, Log
@@ -102,9 +102,20 @@ def test_zenohs_own_settings_of_the_user_come_last(hub):
     assert listener(settings_of(hub, extra=extra)).extra["access_control"] == {"enabled": False}
 
 
+def test_an_insecure_node_is_logged(caplog):
+    settings = ZenohSettings(mode="peer", listen=("tcp/0.0.0.0:0",), insecure=True)
+    listener(settings)
+    assert "event=insecure listen=tcp/0.0.0.0:0 " in caplog.text
+
+
 def test_a_node_with_a_list_joins_no_other_router(hub):
     with pytest.raises(BadInput, match=r"^connect: .*cannot join a router"):
         listener(settings_of(hub, connect=("tls/10.0.0.5:7447",)))
+
+
+def test_a_node_that_listens_needs_a_servers_certificate(certificates):
+    with pytest.raises(BadSettings, match=r"robot-arm, .* of a server is needed"):
+        listener(settings_of(certificates / "robot-arm"))
 
 
 def test_a_missing_list_and_an_ending_certificate_are_logged(hub, caplog):

@@ -4,6 +4,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 import trustme
 
 from lefleet.certs.authority import Authority
+from lefleet.cli.network import open_again
+from lefleet.cli.signals import StopSignals
 from lefleet_client.remote import RemoteError, RemotePolicy
-from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
+from lefleet_client.transport import CannotOpen, Tls, ZenohSettings, ZenohTransport
 from tests.certs.fleet import make_certificates
 from tests.cli.child import Child, reserved_port
 from tests.client.remote.scripted import ScriptedServer, hurried, observation
 from tests.client.transport.test_tls import certificates
-from tests.client.transport.waiting import LONG_S, Log
+from tests.client.transport.waiting import LONG_S, Log, eventually
 
 
 @pytest.fixture
@@ -81,7 +84,9 @@ def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, port, le
     folder = ("--tls", str(tmp_path / "ours"))
     with Child("router", "--listen", endpoint, *ours, folder=tmp_path) as router:
         router.wait_for(lambda child: child.out)
-        assert lefleet("fleet", *where, *ours)[1].startswith("No servers.")
+        _, out, err = lefleet("fleet", *where, *ours)
+        assert out.startswith("No servers.")
+        assert "lefleet certs list" in err
         assert lefleet("fleet", *where, *folder)[1].startswith("No servers.")
         code, out, err = lefleet("fleet", *where, *foreign)
         assert (code, out) == (1, "")
@@ -115,6 +120,26 @@ def test_a_running_router_takes_up_a_new_access_list(tmp_path, port):
         assert stack.enter_context(robot(endpoint, folder, "new")).infer(observation())
         router.signal(signal.SIGTERM)
         assert router.end() == 0
+
+
+def test_a_node_that_cannot_be_opened_again_is_tried_until_it_can(caplog):
+    signals = StopSignals()
+    with socket.create_server(("127.0.0.1", 0)) as taken, ThreadPoolExecutor(1) as pool:
+        endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        opening = pool.submit(open_again, ZenohSettings(mode="router", listen=(endpoint,)), signals)
+        eventually(lambda: "event=not_reopened" in caplog.text)
+        taken.close()
+        opening.result(LONG_S).close()
+
+
+def test_a_signal_ends_the_attempts_to_open_a_node_again():
+    signals = StopSignals()
+    signals.stop()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        settings = ZenohSettings(mode="router", listen=(endpoint,))
+        with pytest.raises(CannotOpen):
+            open_again(settings, signals)
 
 
 def robot(endpoint: str, folder: Path, name: str) -> RemotePolicy:

@@ -113,7 +113,7 @@ def test_a_server_that_listens_takes_up_a_new_access_list_with_its_policy_loaded
         server.signal(signal.SIGTERM)
         assert server.end() == 0
     events = [line.partition("event=")[2].split()[0] for line in server.err if "event=" in line]
-    assert [events.count(name) for name in ("loading", "reopening", "ready")] == [1, 1, 2]
+    assert [events.count(name) for name in ("loading", "reopened", "ready")] == [1, 1, 2]
 
 
 def _page(port: int, name: str) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lefleet.certs.access import access_control, read_access
 from lefleet.errors import BadInput
 from lefleet_client import wire
-from lefleet_client.transport import Tls, ZenohSettings, certificate_identity
+from lefleet_client.transport import Tls, ZenohSettings, certificate_identity, certified_name
 from lefleet_client.wire.keys import ROOT
 
 _LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ FileState = tuple[int, int, int]
 def listener(settings: ZenohSettings) -> ZenohSettings:
     """The settings of a router or server, with limits for sizes and with its access list."""
     extra: dict[str, Any] = {"low_pass_filter": size_limits()}
-    if settings.is_insecure:
+    if settings.insecure and settings.is_insecure:
         _LOG.warning(
             "event=insecure listen=%s connect=%s: anyone on the network can read and forge all",
             ",".join(settings.listen),
@@ -38,6 +38,8 @@ def listener(settings: ZenohSettings) -> ZenohSettings:
     if settings.tls is not None:
         _warn_of_end(settings.tls)
     if settings.listen and settings.tls is not None:
+        # Others accept no other role's certificate from a node that listens.
+        certified_name(settings.tls, "", "tls", ("server",))
         if not settings.tls.access:
             _LOG.warning(
                 "event=no_access_list cert=%s: every certificate of the authority may do all",

@@ -36,6 +36,10 @@ _EVERY_S = 1.0
 _WIDE = 240
 _SLOW_S = 30.0
 """Time limit of one request, long enough to measure slow policies."""
+_MAYBE_DENIED = (
+    "If one runs: is this certificate on the access list of the router or server? See: lefleet "
+    "certs list"
+)
 _PARTS = {
     "encode": "images to bytes, on this machine",
     "network": "there and back",
@@ -65,6 +69,8 @@ def fleet(command: FleetCommand) -> int:
         if not is_live and not command.watch:
             view = _view(transport, command)
             _show(view, as_json=command.json)
+            if not view.servers and any(one.startswith("tls/") for one in command.connect):
+                print(_MAYBE_DENIED, file=sys.stderr)
             return 0 if view.servers else 1
         with suppress(KeyboardInterrupt):
             _watch(_views(transport, command), command, is_live=is_live)

@@ -90,12 +90,25 @@ def route(command: RouterCommand) -> int:
                     sys.stdout.flush()
                 is_stopping = wait_for_change(signals, files)
             while not is_stopping:
-                with ZenohTransport.open(listener(settings)):
-                    _LOG.info("event=reopened listen=%s", ",".join(command.listen))
+                with open_again(settings, signals):
                     is_stopping = wait_for_change(signals, files)
     except StoppedEarly:
         pass
     return 0
+
+
+def open_again(settings: ZenohSettings, signals: StopSignals) -> ZenohTransport:
+    """The node after its files have changed; it is tried until it opens, or a signal comes."""
+    while True:
+        try:
+            transport = ZenohTransport.open(listener(settings))
+        except (TransportError, BadInput) as error:
+            _LOG.error("event=not_reopened reason=%r", str(error))
+            if signals.wait(_LOOK_S):
+                raise
+        else:
+            _LOG.info("event=reopened listen=%s", ",".join(settings.listen))
+            return transport
 
 
 def wait_for_change(signals: StopSignals, files: TlsFiles) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from lefleet.certs.listener import TlsFiles, listener
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ReplayCommand, ServeCommand
-from lefleet.cli.network import network_errors, wait_for_change
+from lefleet.cli.network import network_errors, open_again, wait_for_change
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
@@ -149,8 +149,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
         if is_stopping:
             return
         transport.close()
-        _LOG.info("event=reopening server=%s", manifest.server_name)
-        transport = stack.enter_context(ZenohTransport.open(listener(manifest.zenoh)))
+        transport = stack.enter_context(open_again(manifest.zenoh, signals))
 
 
 def _service(
