@@ -1,13 +1,16 @@
 """Servers of one name: the second refuses to start, and of two that meet the later one drains."""
 
+import itertools
 import threading
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from lefleet.errors import BadInput
 from lefleet.server import instances, service
 from lefleet.server.service import PolicyService
+from lefleet_client import wire
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.server.serving import (
@@ -193,6 +196,25 @@ def test_a_status_that_cannot_be_read_does_not_hide_another_server(checkpoint, p
         name_taken = threading.Event()
         with serving(checkpoint, policy, bench.node(), on_name_taken=name_taken.set, **NAMED):
             assert name_taken.wait(20)
+
+
+def test_made_up_statuses_neither_stop_a_server_nor_fill_it(checkpoint, policy, monkeypatch):
+    """An earlier one under another name, and ever new ones that seem to have started later."""
+    monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.001)
+    with Bench(checkpoint, policy, NAMED) as bench:
+        status = bench.service.status()
+        later = (f"f{number:019x}" for number in itertools.count())
+
+        def made_up(**changes: str) -> bytes:
+            return wire.STATUS.encode(msgspec.structs.replace(status, **changes))
+
+        asked = Counted(lambda _: made_up(instance_id=next(later)))
+        key = keys_of(status).status
+        bench.node().serve(key, asked)
+        bench.node().serve(key, lambda _: made_up(instance_id="0", server="another"))
+        eventually(lambda: asked.count > 200)
+        assert bench.service.is_ready
+        assert 0 < bench.service.other_instances <= 64
 
 
 @pytest.mark.parametrize("clock_of_successor", ["behind", "right"])

@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator
 
 from lefleet.errors import BadInput
 from lefleet_client import wire
+from lefleet_client.remote.checks import status_fault
 from lefleet_client.transport import NoAnswer, Transport, TransportError, is_gone
 
 _LOG = logging.getLogger(__name__)
 _ASK_S = 1.0
 CHECK_EVERY_S = 5.0
 """How often a running server looks for others under its name."""
+_MOST_SEEN = 64
+"""So many others are remembered and logged at most: who makes up ids makes up many."""
 _SLACK_S = 0.5
 """For the news that a lease has ended to arrive."""
 
@@ -58,12 +61,18 @@ def name_taken(server: str, instance: str) -> BadInput:
 
 
 def _statuses(transport: Transport, keys: wire.ServerKeys) -> Iterator[wire.ServerStatus]:
-    """Of every server that answers under this name, also this one; unreadable ones are skipped."""
+    """Of every server that answers under this name, also this one. Those are skipped that cannot
+    be read, or cannot be of the server whose key they came from."""
     for reply in transport.ask(keys.status, b"", _ASK_S).replies:
         try:
-            yield wire.STATUS.decode(reply.payload)
+            status = wire.STATUS.decode(reply.payload)
+            fault = status_fault(reply.key, status)
         except wire.WireError as error:
-            _LOG.debug("event=status_not_read server=%s reason=%r", keys.server, str(error))
+            fault = str(error)
+        if fault:
+            _LOG.debug("event=status_not_read server=%s reason=%r", keys.server, fault)
+        else:
+            yield status
 
 
 def _is_free(transport: Transport, keys: wire.ServerKeys) -> bool:
@@ -99,7 +108,7 @@ class InstanceWatch:
 
     @property
     def seen(self) -> int:
-        """Other servers that were seen under this name, since the start."""
+        """Other servers that were seen under this name, since the start; at most 64 are counted."""
         return len(self._seen)
 
     def start(self) -> None:
@@ -128,7 +137,7 @@ class InstanceWatch:
             if other == self._instance_id or status.draining:
                 continue
             is_earlier = other < self._instance_id
-            if other not in self._seen:
+            if other not in self._seen and len(self._seen) < _MOST_SEEN:
                 self._seen.add(other)
                 _LOG.error(
                     "event=second_instance server=%s own=%s other=%s other_digest=%s: %s drains",
