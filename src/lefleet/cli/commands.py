@@ -214,6 +214,8 @@ class ReplayCommand(OutputOptions):
     """The capture.dir of a server."""
     manifest: Path | None = None
     """Manifest of the policy to recompute with. Default: the policy named in the captures."""
+    allow_packages: bool = False
+    """Import the packages that the captures name, which runs their code."""
 
 
 @dataclass(frozen=True, kw_only=True)

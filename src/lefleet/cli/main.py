@@ -33,7 +33,7 @@ def main() -> int:
     except LeFleetError as error:
         if debug:
             traceback.print_exc()
-        print(f"lefleet: {error}", file=sys.stderr)
+        print(f"lefleet: {_shown(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         hint = " Run the same command again to resume." if _resumes(arguments) else ""
@@ -43,6 +43,13 @@ def main() -> int:
         # The reader of our output has exited, so an error message would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+
+
+def _shown(error: LeFleetError) -> str:
+    """It may quote a file or another machine, and must not control the terminal."""
+    from lefleet.cli.output import printable
+
+    return "\n".join(printable(line) for line in str(error).split("\n"))
 
 
 def _resumes(arguments: list[str]) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MAX_SHOWN = 20
+_MAX_NAMES = 300
 
 
 @network_errors()
@@ -272,12 +273,13 @@ def _plan(command: ServeCommand, manifest: Manifest) -> int:
 def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
     """Exit code 0 if every chunk is the same as before, otherwise 1."""
     folder = command.folder.expanduser()
-    captured = msgspec.to_builtins(_captured_model(folder))
-    manifest = (
-        manifest_of(captured, overrides, str(folder))
-        if command.manifest is None
-        else load_manifest(command.manifest, overrides)
-    )
+    captured = _captured_model(folder)
+    if command.manifest is None:
+        if not command.allow_packages:
+            _require_no_packages(captured, overrides, folder)
+        manifest = manifest_of(msgspec.to_builtins(captured), overrides, str(folder))
+    else:
+        manifest = load_manifest(command.manifest, overrides)
     policy = load_served(manifest)
 
     from lefleet.server.replay import replay as recompute
@@ -298,6 +300,17 @@ def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
     counts = Counter(one.result for one in report.requests)
     print(", ".join(f"{count} {result}" for result, count in sorted(counts.items())))
     return 0 if report.is_same else 1
+
+
+def _require_no_packages(captured: CapturedModel, overrides: Sequence[str], folder: Path) -> None:
+    """A file must not decide which code runs; what is named on the command line is a choice."""
+    packages = captured.model.discover_packages
+    if packages and not any(one.startswith("--model.discover_packages=") for one in overrides):
+        names = printable(", ".join(packages))[:_MAX_NAMES]
+        raise BadInput(
+            f"{folder}: its captures name packages to import: {names}.",
+            "Give --allow-packages if you trust them, or --manifest.",
+        )
 
 
 def _captured_model(folder: Path) -> CapturedModel:

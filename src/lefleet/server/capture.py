@@ -12,15 +12,24 @@ import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
-from lefleet.records.border import Strict, as_bad_input
+from lefleet.records.border import Strict
 from lefleet.server.manifest import CaptureSettings, Manifest
 from lefleet.server.observers import BackgroundWriter
+from lefleet_client import wire
+from lefleet_client.wire.bodies import Body
+from lefleet_client.wire.limits import MIB, U64, BodyLimits
 
 _ROOM = 16
 """Captures that wait to be written; each holds an observation, which may be megabytes."""
 _FILE = re.compile(r"(\d{10})\.capture")
 _PART = ".part"
 _LOCK = "ring.lock"
+_LIMITS = BodyLimits(
+    wire.OBSERVATION.limits.max_bytes + wire.CHUNK.limits.max_bytes + MIB,
+    max_items=64 * 1024,
+    max_text=64 * 1024,
+)
+"""Of one file: an observation, its chunk, and the names of all columns."""
 
 
 class CapturedModel(Strict, frozen=True, kw_only=True):
@@ -55,7 +64,7 @@ class Captured(Strict, frozen=True, kw_only=True):
     """Of the server; the robot's own task is in the observation."""
     digest: str
     """Of the checkpoint that answered."""
-    seed: int
+    seed: U64
     """The one that was used, wherever it came from."""
     header: bytes
     observation: bytes
@@ -68,6 +77,9 @@ class Capture(Strict, frozen=True, kw_only=True):
     format: Literal[1] = 1
     policy: CapturedModel
     request: Captured
+
+
+_CAPTURE: Body[Capture] = Body("it is not a capture", Capture, _LIMITS)
 
 
 class _Kept(NamedTuple):
@@ -144,14 +156,17 @@ def read_captures(folder: Path) -> Iterator[tuple[str, Capture]]:
     """Name and content of each capture in the folder, oldest first."""
     if not folder.is_dir():
         raise BadInput(f"{folder}: there is no such folder.", "Name the capture.dir of a server.")
-    decoder = msgspec.msgpack.Decoder(Capture)
     for _, path in _captures(folder):
         try:
-            yield path.stem, decoder.decode(path.read_bytes())
+            with path.open("rb") as file:
+                content = file.read(_LIMITS.max_bytes + 1)
+            yield path.stem, _CAPTURE.decode(content)
         except FileNotFoundError:
             continue  # The ring of a running server has moved on.
-        except msgspec.DecodeError as error:
-            raise as_bad_input(error, str(path)) from error
+        except OSError as error:
+            raise BadInput(f"{path}: it cannot be read: {error.strerror}.") from error
+        except wire.WireError as error:
+            raise BadInput(f"{path}: {error}.") from error
 
 
 def _absolute(place: str) -> str:
@@ -194,7 +209,7 @@ def _is_ours(path: Path) -> bool:
 
 def _captures(folder: Path) -> list[tuple[int, Path]]:
     found = [(_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
-    return sorted((int(match[1]), path) for match, path in found if match)
+    return sorted((int(match[1]), path) for match, path in found if match and path.is_file())
 
 
 def _path(folder: Path, number: int) -> Path:

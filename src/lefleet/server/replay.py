@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lefleet.errors import BadInput
 from lefleet.policy.request import BadRequest
 from lefleet.policy.served import ServedPolicy
 from lefleet.server.capture import Captured, read_captures
@@ -56,11 +57,13 @@ def replay(folder: Path, policy: ServedPolicy) -> ReplayReport:
         captured_on = capture.policy.model.device.partition(":")[0]
         digests.add(request.digest)
         devices.add(captured_on)
-        header = wire.Header.unpack(request.header)
+        header, answer = _travelled(request, folder / f"{name}.capture")
         if policy.is_exclusive and episode != (request.session_id, header.episode_id):
             policy.reset()
             episode = (request.session_id, header.episode_id)
-        result, difference, reason = _again(request, policy, is_same_device=captured_on == device)
+        result, difference, reason = _again(
+            request, answer, policy, is_same_device=captured_on == device
+        )
         requests.append(
             Replayed(
                 name=name,
@@ -75,11 +78,22 @@ def replay(folder: Path, policy: ServedPolicy) -> ReplayReport:
     return ReplayReport(tuple(requests), _notes(policy, digests, devices - {device}))
 
 
+def _travelled(request: Captured, path: Path) -> tuple[wire.Header, tuple[NDArray[Any], ...]]:
+    """The request's header, and the answer in the model's and in the robot's units."""
+    try:
+        header = wire.Header.unpack(request.header)
+        chunk = wire.CHUNK.decode(request.chunk)
+        return header, (
+            wire.decode_tensor(chunk.chunk_model),
+            wire.decode_tensor(chunk.chunk_robot),
+        )
+    except wire.WireError as error:
+        raise BadInput(f"{path}: it is not a capture: {error}.") from error
+
+
 def _again(
-    request: Captured, policy: ServedPolicy, *, is_same_device: bool
+    request: Captured, then: tuple[NDArray[Any], ...], policy: ServedPolicy, *, is_same_device: bool
 ) -> tuple[ReplayResult, float, str]:
-    answer = wire.CHUNK.decode(request.chunk)
-    then = wire.decode_tensor(answer.chunk_model), wire.decode_tensor(answer.chunk_robot)
     try:
         now = _compute(request, policy)
     except (wire.WireError, BadRequest) as error:
