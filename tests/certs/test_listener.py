@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,8 +11,10 @@ from lefleet.certs.listener import TlsFiles, listener, size_limits
 from lefleet.certs.x509 import PemPair, make_leaf, new_serial
 from lefleet.errors import BadInput
 from lefleet_client import wire
+from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ACTION, BadSettings, Tls, ZenohSettings, ZenohTransport
 from tests.certs.fleet import FREE_TLS_PORT, make_certificates
+from tests.client.remote.scripted import ScriptedServer, observation
 from tests.client.transport.networks import FREE_PORT, QUICK, Router, endpoint_of
 from tests.client.transport.waiting import LONG_S, Log
 
@@ -178,3 +181,19 @@ def test_a_link_ends_with_its_certificate(certificates, tmp_path):
         with ZenohTransport.open(settings) as robot:
             robot.announce(KEYS.alive)
             assert presence.wait(lambda seen: len(seen) == 2) == [True, False]
+
+
+def test_a_robot_at_two_servers_that_listen_fails_over(certificates):
+    """It is a peer of both, and both have the list."""
+    with ExitStack() as stack:
+        servers = {}
+        for name in ("a", "b"):
+            settings = settings_of(certificates / f"server-{name}", mode="peer", extra=QUICK)
+            node = stack.enter_context(ZenohTransport.open(listener(settings)))
+            servers[name] = (endpoint_of(node._session, "peer"), ScriptedServer(node, name))
+        endpoints = [endpoint for endpoint, _ in servers.values()]
+        robot = RemotePolicy(endpoints, "fold", tls=certificates / "robot-arm", timeout_s=LONG_S)
+        with robot:
+            first = robot.infer(observation()).server
+            servers.pop(first)[1].close()
+            assert {robot.infer(observation()).server} == set(servers)
