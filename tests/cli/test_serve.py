@@ -3,6 +3,7 @@ that never began."""
 
 import json
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ import pytest
 
 from lefleet.certs.authority import Authority
 from lefleet.cli.serve import served_fields, served_text
+from lefleet.policy.settings import ModelSettings
 from lefleet.server import instances
+from lefleet.server.capture import CapturedModel, CaptureRing
+from lefleet.server.manifest import CaptureSettings
 from lefleet_client.remote import RemoteError, RemotePolicy, discover, example_observation
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.certs.fleet import make_certificates
@@ -23,6 +27,7 @@ from tests.client.remote.scripted import hurried
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
+from tests.server.samples import CAPTURED
 from tests.server.serving import Bench, eventually, loaded, manifest_of, serving
 
 
@@ -185,6 +190,48 @@ def test_another_checkpoint_answers_captures_differently_and_that_is_said(life, 
     assert out.endswith("4 different\n")
     assert "differs by up to" in out
     assert f"Captured with the checkpoint {life.serving['digest'][:12]}" in err
+
+
+@pytest.fixture
+def naming(tmp_path, monkeypatch):
+    """A ring whose captures name a package, and the file that exists once that was imported."""
+    trace, name = tmp_path / "imported", "lefleet_test_captured"
+    (tmp_path / name).mkdir()
+    code = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
+    (tmp_path / name / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    model = ModelSettings(repo_or_path="\x1b[2Jnone", discover_packages=(name,))
+    with CaptureRing(
+        CaptureSettings(dir=str(tmp_path / "ring")), CapturedModel(model=model)
+    ) as ring:
+        ring.record(CAPTURED)
+    return trace
+
+
+def test_packages_that_captures_name_are_not_imported_unless_they_are_allowed(naming, lefleet):
+    code, _, err = lefleet("replay", "ring")
+    assert (code, naming.exists()) == (2, False)
+    assert (
+        "its captures name packages to import: lefleet_test_captured. Give --allow-packages" in err
+    )
+    code, _, err = lefleet("replay", "ring", "--allow-packages")
+    assert (code, naming.exists()) == (2, True)
+    assert err.startswith("lefleet: model.repo_or_path: ?[2Jnone "), "no control of the terminal"
+
+
+def test_packages_of_captures_can_be_replaced(naming, lefleet):
+    code, _, err = lefleet("replay", "ring", "--model.discover_packages=[]")
+    assert (code, naming.exists()) == (2, False)
+    assert err.startswith("lefleet: model.repo_or_path: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", bytes(1000)])
+def test_a_file_that_is_no_capture_is_a_sentence(tmp_path, lefleet, content):
+    (tmp_path / "0000000000.capture").write_bytes(content)
+    code, out, err = lefleet("replay", ".")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("lefleet: 0000000000.capture: it is not a capture: ")
 
 
 def test_a_plan_says_how_many_robots_it_can_feed(life, lefleet):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from lefleet.server.capture import Captured
 from lefleet.server.handshake import HandshakeRules, Occupancy, session_limits
 from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
@@ -84,3 +85,16 @@ def outcome(**changes: object) -> RequestOutcome:
 
 def status(**changes: object) -> wire.ServerStatus:
     return msgspec.structs.replace(samples.status(), **changes)
+
+
+CAPTURED = Captured(
+    client_id="arm 1",
+    session_id="s1",
+    robot_type="so101",
+    default_task="fold",
+    digest="d",
+    seed=2**64 - 1,
+    header=b"\x00\x01",
+    observation=b"\xff\x00seen",
+    chunk=b"\xfedone",
+)

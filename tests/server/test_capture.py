@@ -1,5 +1,7 @@
 """The ring of captures: bounded, whole files only, and never in the way of the server."""
 
+import os
+import re
 import threading
 
 import msgspec
@@ -10,19 +12,9 @@ from lefleet.policy.settings import ModelSettings, RtcSettings
 from lefleet.server.capture import Captured, CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings, load_manifest
 from tests.client.transport.waiting import LONG_S
+from tests.server.samples import CAPTURED as REQUEST
 
 POLICY = CapturedModel(model=ModelSettings(repo_or_path="a/b"), rtc=RtcSettings())
-REQUEST = Captured(
-    client_id="arm 1",
-    session_id="s1",
-    robot_type="so101",
-    default_task="fold",
-    digest="d",
-    seed=2**64 - 1,
-    header=b"\x00\x01",
-    observation=b"\xff\x00seen",
-    chunk=b"\xfedone",
-)
 
 
 def ring_in(folder, limit: int, max_mb: int = 2000) -> CaptureRing:
@@ -189,3 +181,58 @@ def test_folders_are_found_from_wherever_captures_are_replayed(tmp_path, monkeyp
 def test_a_hub_id_stays_one():
     model = CapturedModel.of(load_manifest(None, ["--model.repo_or_path=user/policy"])).model
     assert model == ModelSettings(repo_or_path="user/policy")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "it is not a capture: it is cut off"),
+        (b"\xc1", "it is not a capture: it has an item"),
+        (b"\x80", "it is not a capture: Object missing required field `policy`"),
+        (
+            b"\x82\xa6format\x01\xa6format\x01",
+            "it is not a capture: it has the key b'format' twice",
+        ),
+        (b"\xdf\xff\xff\xff\xff", "it is not a capture: it has more than "),
+        (b"\xd9\xff", "it is not a capture: it is cut off"),
+        (b"\xa1\xff", "it is not a capture: "),
+        (b"\x81\xa6format\x02", "it is not a capture: Invalid"),
+        (b"\x81" + b"\x81" * 60, "it is not a capture: "),
+    ],
+)
+def test_a_file_that_is_no_capture_is_bad_input(tmp_path, content, problem):
+    (tmp_path / "0000000000.capture").write_bytes(content)
+    with pytest.raises(BadInput, match=re.escape(problem)) as caught:
+        kept(tmp_path)
+    assert "0000000000.capture: " in str(caught.value)
+
+
+def test_every_cut_of_a_capture_is_bad_input(tmp_path):
+    fill(tmp_path, 1, range(1))
+    path = tmp_path / "0000000000.capture"
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(BadInput, match=r"0000000000\.capture"):
+            kept(tmp_path)
+
+
+def test_a_huge_file_is_refused_and_not_read(tmp_path):
+    with (tmp_path / "0000000000.capture").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadInput, match=r"0000000000\.capture: .* bytes, above \d+"):
+        kept(tmp_path)
+
+
+def test_only_files_are_captures(tmp_path):
+    os.mkfifo(tmp_path / "0000000000.capture")
+    (tmp_path / "0000000001.capture").mkdir()
+    assert kept(tmp_path) == []
+
+
+def test_a_seed_that_no_policy_takes_is_bad_input(tmp_path):
+    request = msgspec.structs.replace(REQUEST, seed=-1)
+    content = msgspec.msgpack.encode({"policy": POLICY, "request": request})
+    (tmp_path / "0000000000.capture").write_bytes(content)
+    with pytest.raises(BadInput, match=r"request\.seed"):
+        kept(tmp_path)

@@ -227,6 +227,21 @@ def test_garbage_questions_are_refused_counted_and_logged_once(scene, payload, c
     np.testing.assert_array_equal(scene.ask(), scene.expected)
 
 
+@pytest.mark.parametrize("word", ["session", "reset", "status"])
+def test_a_huge_question_is_refused_by_its_size_alone(scene, word):
+    keys = scene.keys("honest")
+    key = keys_of(scene.service.status()).status if word == "status" else getattr(keys, word)
+    # Everything about it is right but its size: it would be read otherwise.
+    fields = {"type": "status_request", "with_clients": True, "tags": {"x": "y" * 4 * MIB}}
+    (reply,) = scene._nodes[1].ask(key, msgspec.msgpack.encode(fields), 20.0).replies
+    assert scene.service.dropped == {"question": 1}
+    if word == "session":
+        assert "above 65536" in wire.SESSION_REPLY.decode(reply.payload).reason
+    if word == "status":
+        assert wire.STATUS.decode(reply.payload).clients == ()
+    np.testing.assert_array_equal(scene.ask(), scene.expected)
+
+
 def test_keys_of_no_client_are_counted_and_logged_once(scene, caplog):
     key = scene.keys("unknown").obs.replace("unknown", "obs")
     publisher = scene._nodes[1].publisher(key, OBSERVATION)

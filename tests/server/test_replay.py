@@ -148,3 +148,20 @@ def test_a_policy_with_a_memory_is_reset_where_episodes_begin(ring, policy):
 def test_a_folder_that_is_none_is_bad_input(tmp_path, policy):
     with pytest.raises(BadInput, match="there is no such folder"):
         replay(tmp_path / "none", policy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"header": b"\x00"}, "header"),
+        ({"header": bytes(27)}, "version"),
+        ({"chunk": b"\xc1"}, "chunk: "),
+        ({"chunk": wire.STATUS_REQUEST.encode(wire.StatusRequest())}, "chunk: "),
+    ],
+)
+def test_a_request_that_is_none_is_bad_input_with_the_name_of_its_file(
+    ring, policy, tmp_path, fields, problem
+):
+    change(ring, tmp_path, **fields)
+    with pytest.raises(BadInput, match=rf"0000000000\.capture: it is not a capture: .*{problem}"):
+        replay(tmp_path, policy)

@@ -15,10 +15,18 @@ from lefleet_client.remote import (
     RobotFeatures,
     WrongModel,
 )
-from lefleet_client.transport import ZenohFailed, ZenohSettings, ZenohTransport
+from lefleet_client.transport import OBSERVATION, ZenohFailed, ZenohSettings, ZenohTransport
 from tests.policy import tiny
 from tests.server.samples import session_open
-from tests.server.serving import Bench, eventually, keys_of, loaded, observation, serving
+from tests.server.serving import (
+    Bench,
+    Outcomes,
+    eventually,
+    keys_of,
+    loaded,
+    observation,
+    serving,
+)
 
 
 def test_a_robot_with_other_columns_is_refused_by_name(checkpoint, policy):
@@ -331,3 +339,24 @@ def test_what_anybody_on_the_network_can_forge_says_so(checkpoint, policy):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
         assert not bench.service.status().insecure
         assert not robot.ack.insecure
+
+
+def test_an_observation_that_no_policy_can_take_keeps_no_place(checkpoint, policy):
+    outcomes = Outcomes()
+    settings = {"max_sessions": 1, "first_request_s": 0.01, "observers": [outcomes]}
+    with Bench(checkpoint, policy, settings) as bench, bench.robot("squatter") as squatter:
+        publisher = bench.node().publisher(bench.keys("squatter").obs, OBSERVATION)
+        epoch = squatter.ack.session_epoch
+        header = wire.Header(wire.MessageType.OBSERVATION, 1, 0, 0, epoch)
+        publisher.put(wire.OBSERVATION.encode(wire.Observation()), header.pack())
+        outcomes.wait(1)
+        assert outcomes[0].result == "failed"
+        heard = bench.listen("squatter")
+        with bench.robot("honest") as honest:
+            honest.infer(observation(policy, 0))
+            eventually(lambda: heard)
+            event = wire.EVENT.decode(heard[0].payload)
+            assert "another robot needs the place" in event.reason
+            # It has worked, so it stays, however long it pauses.
+            with pytest.raises(Refused, match="all 1 sessions"):
+                bench.robot("third")

@@ -73,7 +73,7 @@ def giving_way(sessions: Iterable[Session], now_s: float, first_request_s: float
     """The session whose place a new robot may take when all places are taken.
 
     That is the oldest of those that are older than `first_request_s` and never sent an observation
-    that could be read. One that has worked keeps its place, because robots pause.
+    that the policy can take. One that has worked keeps its place, because robots pause.
     """
     silent = [
         one for one in sessions if not one.has_worked and now_s - one.opened_s >= first_request_s

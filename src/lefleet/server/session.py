@@ -69,7 +69,7 @@ class Session:
     is_checked: bool = False
     """Whether the reaper has asked for the robot's presence since the session was opened."""
     has_worked: bool = False
-    """Whether an observation came that could be read."""
+    """Whether an observation came that the policy can take."""
     last_chunk: SentChunk | None = None
     policy_episode: int = BEFORE_ANY
     _pipeline: Pipeline | None = None

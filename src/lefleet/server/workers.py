@@ -97,7 +97,6 @@ class Workers:
         if session.send_again(header):
             return False
         observation = wire.decode_observation(job.incoming.body, session.limits)
-        session.has_worked = True
         session.counters.image_codec = codec_of(observation)
         if observation.probe:
             self._answer_probe(job, observation)
@@ -116,6 +115,7 @@ class Workers:
         )
         job.prepared = session.pipeline_for(header.episode_id).prepare(request)
         job.prepared_s = time.monotonic()
+        session.has_worked = True
         return True
 
     def _answer_probe(self, job: Job, observation: wire.Observation) -> None:
