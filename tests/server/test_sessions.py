@@ -61,6 +61,22 @@ def test_a_new_handshake_of_a_robot_replaces_its_session(checkpoint, policy):
         earlier.close()
 
 
+def test_a_replaced_robot_that_only_begins_an_episode_does_not_take_its_place_back(
+    checkpoint, policy
+):
+    with Bench(checkpoint, policy) as bench:
+        earlier = bench.robot("arm")
+        earlier.infer(observation(policy, 0))
+        # The news that it was replaced is lost, as all events may be.
+        earlier._connection._inbox.put = lambda _: None
+        with bench.robot("arm") as later:
+            earlier.reset()
+            with pytest.raises(Replaced):
+                earlier.infer(observation(policy, 0))
+            later.infer(observation(policy, 0))
+        earlier.close()
+
+
 def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoint, policy):
     with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
         bench.robot("arm").infer(observation(policy, 0))

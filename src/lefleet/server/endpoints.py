@@ -157,7 +157,9 @@ class Endpoints:
             self._drop("question", question.key)
             session = None
         if session is None or session.id != reset.session_id:
-            return wire.RESET_REPLY.encode(wire.SessionClosed(reason="there is no such session"))
+            # A robot that was replaced must not take its place back.
+            reason = "there is no such session" if session is None else wire.REPLACED
+            return wire.RESET_REPLY.encode(wire.SessionClosed(reason=reason))
         if jump := session.jump(reset.episode_id):
             self._drop("jump", question.key)
             return wire.RESET_REPLY.encode(wire.SessionClosed(reason=jump))

@@ -5,6 +5,9 @@ import pytest
 
 from lefleet_client import wire
 from lefleet_client.remote import NoServer, discover
+from lefleet_client.remote.discovery import ask_statuses
+from lefleet_client.testing import MemoryNetwork, MemoryTransport
+from lefleet_client.transport import Answers, Reply
 from tests.client.remote.scripted import CONTRACT, observation, server_status
 from tests.client.transport.waiting import LONG_S
 
@@ -115,6 +118,18 @@ def test_names_that_fold_to_the_key_are_no_lie(world):
     names = {"server": "li ar", "capabilities.model": "lerobot act"}
     lie(world.network.node(), names, "@lefleet/lerobot-act/main/fold/s/li-ar/status")
     assert [one.server for one in discover(world.network.node(), timeout_s=LONG_S)] == ["li ar"]
+
+
+def test_statuses_that_take_too_long_to_read_are_left(monkeypatch):
+    """One node can answer a question a hundred thousand times."""
+    status = server_status("a")
+    key = wire.ServiceKeys("lerobot/act", "main", "fold").server("a").status
+    answers = Answers((Reply(key, wire.STATUS.encode(status)),) * 20_000, 0, is_complete=True)
+    node = MemoryTransport(MemoryNetwork())
+    monkeypatch.setattr(node, "ask", lambda *_: answers)
+    statuses, is_complete = ask_statuses(node, key, 0.01)
+    assert not is_complete
+    assert 0 < len(statuses) < 10_000
 
 
 def test_many_bad_statuses_are_one_line(world, caplog):

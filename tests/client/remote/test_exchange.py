@@ -1,6 +1,7 @@
 """Sending and waiting: lost, late and stale messages, and sessions that end in mid request."""
 
 import threading
+import time
 from collections import Counter
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from lefleet_client import wire
 from lefleet_client.remote import RequestRejected, TimedOut, machine
+from lefleet_client.remote.endpoints import Inbox, Received
 from tests.client.remote.scripted import (
     Once,
     answer,
@@ -15,6 +17,7 @@ from tests.client.remote.scripted import (
     impatient,
     observation,
 )
+from tests.client.transport.waiting import bounded
 
 
 def test_a_server_that_forgot_the_session_gets_a_new_one(any_world):
@@ -219,3 +222,50 @@ def test_messages_that_cannot_be_read_are_counted_in_the_error(world, caplog):
     with hurried(policy, 0.3), pytest.raises(TimedOut, match="and 3 messages under its name"):
         policy.infer(observation())
     assert caplog.text.count("a message cannot be read") == 1
+
+
+class EndlessInbox(Inbox):
+    """There is always one more message: a flood that comes faster than it can be read."""
+
+    def __init__(self, header: wire.Header) -> None:
+        super().__init__()
+        body = wire.EVENT.encode(wire.RequestFailed(seq_id=2**63, reason="forged"))
+        self._forged = header._replace(message_type=wire.MessageType.EVENT), body
+
+    def take(self, timeout_s: float) -> Received:
+        return Received(*self._forged, time.monotonic_ns())
+
+
+def test_a_flood_of_messages_does_not_hold_a_call_beyond_its_time(world):
+    server = world.server()
+    policy = world.robot(timeout_s=0.2)
+    policy.infer(observation())
+    policy._connection._inbox = EndlessInbox(server.observations[0].header)
+
+    def ask():
+        with pytest.raises(TimedOut):
+            policy.infer(observation())
+        return True
+
+    assert bounded(ask)
+
+
+def test_messages_that_no_chunk_of_the_session_needs_are_not_kept(world, monkeypatch):
+    """The inbox keeps some messages of a robot that pauses; a forged one may have megabytes."""
+    sizes = []
+    put = Inbox.put
+
+    def noted(inbox, item):
+        sizes.extend(len(item.payload) for item in [item] if isinstance(item, Received))
+        put(inbox, item)
+
+    def forge(request):
+        for kind in wire.MessageType:
+            request.say(kind, bytes(4_000_000))
+        request.chunk()
+
+    monkeypatch.setattr(Inbox, "put", noted)
+    world.server(act=forge)
+    world.robot().infer(observation())
+    assert len(sizes) == 1
+    assert sizes[0] < 1000

@@ -286,7 +286,7 @@ def test_a_session_over_an_insecure_network_begins_with_a_warning(ack, own):
 
 def test_the_warnings_of_a_server_are_cut():
     _, (opened,) = advance(OPENING, ack_for(OPENING, warnings=("x\n" * 8000,) * 256), NOW_S)
-    assert (len(opened.warnings), {len(text) for text in opened.warnings}) == (16, {200})
+    assert (len(opened.warnings), {len(text) for text in opened.warnings}) == (16, {1003})
     assert all(text.isprintable() for text in opened.warnings)
 
 
@@ -314,4 +314,15 @@ def test_searches_without_success_are_ever_further_apart():
         state = after(state, Signal.TICK, now_s=state.retry_at_s)
     assert waits[-1] > 8 * waits[0]
     opening = after(state, ServersFound((A,)))
-    assert after(opening, ack_for(opening)).rounds == 0
+    assert after(opening, ack_for(opening), Signal.ANSWERED).rounds == 0
+
+
+def test_sessions_that_are_closed_without_a_chunk_are_ever_further_apart():
+    state, waits = after(OPEN, Signal.ANSWERED), []
+    for _ in range(6):
+        state = after(state, EVENTS["closed"])
+        waits.append(max(0.0, state.retry_at_s - NOW_S))
+        state = reopened(state)
+    assert waits[0] == 0
+    assert waits[-1] > 8 * waits[1] > 0
+    assert after(state, Signal.ANSWERED, EVENTS["closed"]).phase is Phase.SEARCHING

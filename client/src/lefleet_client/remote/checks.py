@@ -11,13 +11,19 @@ from lefleet_client import wire
 from lefleet_client.remote.observation import RobotFeatures
 
 LONGEST_REASON = 1000
+_MORE_CHUNK_BYTES = 64 * 1024
 _MOST_NAMES, _MOST_NAMES_BYTES = 3000, 48 * 1024
 """A robot without features of its own repeats the contract's names in its session question."""
 
 
 def shown(text: str, longest: int = 200) -> str:
-    """Text of another machine as errors and log lines repeat it: cut, and on one line."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:longest])
+    """Text of another machine as errors and log lines repeat it: cut, and on one line.
+
+    >>> shown("one\\ntwo", longest=5)
+    'one?t...'
+    """
+    end = "..." if len(text) > longest else ""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:longest]) + end
 
 
 def status_fault(key: str, status: wire.ServerStatus) -> str:
@@ -49,6 +55,12 @@ def chunk_fault(served: wire.Capabilities, chunk: wire.ActionChunk) -> str:
         if not np.isfinite(wire.decode_tensor(getattr(chunk, name))).all():
             return f"{name} has NaN or infinity"
     return ""
+
+
+def chunk_bytes(served: wire.Capabilities) -> int:
+    """The largest body of a chunk of this policy: two tensors, and the fields of later versions."""
+    tensors = 2 * served.chunk_size * len(served.contract.action_names) * 4
+    return min(tensors + _MORE_CHUNK_BYTES, wire.CHUNK.limits.max_bytes)
 
 
 def _capabilities_fault(served: wire.Capabilities) -> str:

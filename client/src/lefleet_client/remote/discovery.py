@@ -2,8 +2,10 @@
 
 import hashlib
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from lefleet_client import wire
 from lefleet_client.remote.checks import LONGEST_REASON, shown, status_fault
@@ -48,18 +50,21 @@ def ask_statuses(
 ) -> tuple[tuple[wire.ServerStatus, ...], bool]:
     """The statuses under these keys, and whether every server that was asked has answered.
 
-    A status that cannot be read, or cannot be of its key, is ignored.
+    A status that cannot be read, or cannot be of its key, is ignored. To read them may take as long
+    again as to wait for them; those that are left then are ignored too.
     """
     request = wire.STATUS_REQUEST.encode(wire.StatusRequest(with_clients=with_clients))
     answers = transport.ask(pattern, request, timeout_s)
-    read = [(reply.key, _read(reply)) for reply in answers.replies]
+    until_s = time.monotonic() + timeout_s
+    in_time = takewhile(lambda _: time.monotonic() < until_s, answers.replies)
+    read = [(reply.key, _read(reply)) for reply in in_time]
     faults = [(key, one) for key, one in read if isinstance(one, str)]
     if faults:
         more = f" ({len(faults) - 1} further ones too)" if faults[1:] else ""
         key, fault_text = faults[0]
         _LOG.warning("%s: the status is ignored: %s%s", shown(key), fault_text, more)
     statuses = tuple(one for _, one in read if isinstance(one, wire.ServerStatus))
-    return statuses, answers.is_complete
+    return statuses, answers.is_complete and len(read) == len(answers.replies)
 
 
 def _read(reply: Reply) -> wire.ServerStatus | str:
@@ -179,7 +184,7 @@ def candidates(
         return _other_checkpoint(spec, fitting[0].server, fitting[0].capabilities.digest)
     staying = [one for one in pinned if not one.draining]
     if not staying:
-        names = ", ".join(one.server for one in found)
+        names = shown(", ".join(one.server for one in found))
         return ServerDraining(
             f"{names}: about to stop, and no other replica of {spec.sought} is there; start one, "
             "or try again when the server is back"
@@ -264,7 +269,7 @@ def kinds(found: Iterable[wire.ServerStatus]) -> str:
 
 def _other_checkpoint(spec: SessionSpec, server: str, digest: str) -> WrongModel:
     text = (
-        f"server {server} serves checkpoint {shown(digest, 12)}, pinned is {spec.pin_digest[:12]}"
+        f"server {server} serves checkpoint {shown(digest[:12])}, pinned is {spec.pin_digest[:12]}"
     )
     if spec.is_bound:
         return WrongModel(

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from lefleet_client import wire
+from lefleet_client.remote.checks import chunk_bytes
 from lefleet_client.remote.discovery import ask_statuses
 from lefleet_client.remote.errors import RemoteError
 from lefleet_client.remote.states import NoSession
@@ -64,8 +65,8 @@ class Inbox:
         return None
 
     @property
-    def is_empty(self) -> bool:
-        return self._items.empty()
+    def size(self) -> int:
+        return self._items.qsize()
 
     def wake(self) -> None:
         self._items.put(None)
@@ -86,6 +87,10 @@ class SessionEndpoints:
         inbox: Inbox,
     ) -> None:
         served = status.capabilities
+        most_bytes = {
+            wire.MessageType.CHUNK: chunk_bytes(served),
+            wire.MessageType.EVENT: wire.EVENT.limits.max_bytes,
+        }
         service_keys = wire.ServiceKeys(served.model, served.revision, status.service)
         self._transport = transport
         self._request = request
@@ -98,10 +103,8 @@ class SessionEndpoints:
             except wire.BadHeader as error:
                 _LOG.debug("dropped: %s", error)
                 return
-            is_chunk = header.message_type is wire.MessageType.CHUNK
-            most_bytes = (wire.CHUNK if is_chunk else wire.EVENT).limits.max_bytes
             is_ours = header.session_epoch == request.session_epoch
-            if is_ours and sample.size <= most_bytes:
+            if is_ours and sample.size <= most_bytes.get(header.message_type, 0):
                 inbox.put(Received(header, sample.payload, time.monotonic_ns()))
 
         with ExitStack() as stack:

@@ -201,7 +201,7 @@ class Exchange:
                 if not (reason := _newer(got.message)):
                     return got
                 self._connection.overtaken(reason)
-            if got is None and is_late:
+            if is_late and (got is None or got.at_ns >= until_s * 1e9):
                 break
         return None
 

@@ -16,7 +16,7 @@ import hashlib
 from dataclasses import replace
 
 from lefleet_client import wire
-from lefleet_client.remote.checks import shown
+from lefleet_client.remote.checks import LONGEST_REASON, shown
 from lefleet_client.remote.discovery import SessionSpec, candidates, fault, nothing_found, refusal
 from lefleet_client.remote.errors import (
     NoServer,
@@ -134,9 +134,8 @@ def _opened(state: ConnectionState, status: wire.ServerStatus, ack: wire.Session
         candidates=(),
         is_draining=False,
         gone_since_s=None,
-        rounds=0,
     )
-    warnings = tuple(map(shown, ack.warnings[:_MOST_WARNINGS]))
+    warnings = tuple(shown(one, LONGEST_REASON) for one in ack.warnings[:_MOST_WARNINGS])
     if ack.insecure or state.spec.is_insecure:
         warnings = (_INSECURE, *warnings)
     return opened, (replace(_notice(opened, "opened"), warnings=warnings),)
@@ -153,10 +152,10 @@ def _in_open(
             return _foreign(state, session, digest)
         case Overtaken(reason=reason):
             return _overtaken(state, session, reason, now_s)
-        case Signal.ANSWERED if state.overtaken:
-            return replace(state, overtaken=0), ()
+        case Signal.ANSWERED if state.overtaken or state.rounds:
+            return replace(state, overtaken=0, rounds=0), ()
         case _ if reason := _loss(state, session, event, now_s):
-            return _lose(state, reason)
+            return _lose(state, reason, now_s)
         case wire.Draining() if not state.is_draining:
             return replace(state, is_draining=True), (_notice(state, "draining"),)
         case Signal.PRESENCE_LOST if not is_gone:
@@ -214,7 +213,7 @@ def _replaced(state: ConnectionState, session: ClientSession) -> Transition:
 def _foreign(state: ConnectionState, session: ClientSession, digest: str) -> Transition:
     server = session.status.server
     trouble = WrongModel(
-        f"a chunk of server {server} was computed by checkpoint {shown(digest, 12)}, and the "
+        f"a chunk of server {server} was computed by checkpoint {shown(digest[:12])}, and the "
         f"session is for {session.ack.capabilities.digest[:12]}; stop the other server that is "
         f"named {server}"
     )
@@ -237,19 +236,19 @@ def _overtaken(
     actions = (LeaveServer(session.ack.session_id), _notice(state, "overtaken", shown(reason)))
     if state.overtaken >= MOST_OVERTAKEN:
         return replace(state, phase=Phase.FAILED, trouble=trouble, overtaken=0), actions
-    retry_at_s = now_s + backoff_s(state.spec.client_id, state.overtaken)
-    waiting = replace(state, phase=Phase.BACKOFF, trouble=trouble, retry_at_s=retry_at_s)
-    return replace(waiting, overtaken=state.overtaken + 1), actions
+    return _wait(replace(state, overtaken=state.overtaken + 1), trouble, now_s), actions
 
 
-def _lose(state: ConnectionState, reason: str) -> Transition:
-    """The session is over; look for another server."""
+def _lose(state: ConnectionState, reason: str, now_s: float) -> Transition:
+    """The session is over; look for another server: at once, or later if none gave a chunk yet."""
     notice = _notice(state, "lost", reason)
     trouble = NoServer(
         f"server {notice.server} {reason}, and no other server has taken over for "
         f"{state.spec.sought} at {state.spec.endpoints}"
     )
-    searching, actions = _search(replace(state, trouble=trouble))
+    if state.rounds:
+        return _wait(state, trouble, now_s), (LeaveServer(), notice)
+    searching, actions = _search(replace(state, trouble=trouble, rounds=1))
     return searching, (LeaveServer(), notice, *actions)
 
 
@@ -279,9 +278,14 @@ def _rest(state: ConnectionState, trouble: RemoteError, now_s: float) -> Transit
     """A search gave nothing: fail with an answer on a first try, else search again later."""
     if isinstance(trouble, _IS_ANSWER) and not state.spec.is_bound:
         return replace(state, phase=Phase.FAILED, trouble=trouble), ()
+    return _wait(state, trouble, now_s), ()
+
+
+def _wait(state: ConnectionState, trouble: RemoteError, now_s: float) -> ConnectionState:
+    """Search again later, and later still the next time."""
     retry_at_s = now_s + backoff_s(state.spec.client_id, state.rounds)
-    state = replace(state, phase=Phase.BACKOFF, trouble=trouble, retry_at_s=retry_at_s)
-    return replace(state, rounds=state.rounds + 1), ()
+    waiting = replace(state, phase=Phase.BACKOFF, trouble=trouble, retry_at_s=retry_at_s)
+    return replace(waiting, rounds=state.rounds + 1)
 
 
 def backoff_s(client_id: str, rounds: int) -> float:

@@ -48,7 +48,7 @@ class ConnectionState:
     is_draining: bool = False
     gone_since_s: float | None = None
     rounds: int = 0
-    """Searches without success in a row."""
+    """Searches and sessions in a row that gave no chunk."""
     overtaken: int = 0
     """Sessions in a row in which the server knew newer numbers than this robot's."""
     misses: int = 0
