@@ -87,13 +87,18 @@ def test_a_token_that_comes_back_ends_the_absence(checkpoint, policy):
         assert not reaper._absences
 
 
+def _send_until(has_ended: threading.Event, robot: RemotePolicy, policy) -> None:
+    while not has_ended.is_set():
+        robot.infer(observation(policy, 0))
+
+
 @pytest.mark.parametrize(
     "robots", [24, pytest.param(300, marks=[pytest.mark.chaos, pytest.mark.slow])]
 )
 def test_many_silent_robots_keep_their_sessions_through_a_router(
     checkpoint, policy, router, robots
 ):
-    """Every session is asked for, while others open, and none is closed."""
+    """Every token is asked for several times beside robots that send, and no session is closed."""
     with ExitStack() as stack:
         nodes = [
             stack.enter_context(ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))))
@@ -115,10 +120,17 @@ def test_many_silent_robots_keep_their_sessions_through_a_router(
         for robot in fleet:
             stack.callback(robot.close)
         first = {session.id for session in service._sessions.snapshot().values()}
-        for _ in range(3):
-            for segment in service._sessions.snapshot():
-                service._reaper.seen(segment, is_alive=False)
-            eventually(lambda: not service._reaper._absences, 60)
+        with ThreadPoolExecutor(4) as pool:
+            has_ended = threading.Event()
+            stack.callback(has_ended.set)
+            busy = [pool.submit(_send_until, has_ended, robot, policy) for robot in fleet[:4]]
+            for _ in range(3):
+                for segment in service._sessions.snapshot():
+                    service._reaper.seen(segment, is_alive=False)
+                eventually(lambda: not service._reaper._absences, 60)
+            has_ended.set()
+            for one in busy:
+                one.result()
         now = service._sessions.snapshot().values()
         assert ({session.id for session in now}, len(now)) == (first, robots)
 

@@ -173,8 +173,9 @@ class SessionReaper:
             self._forget(segment)
             return
         if session.seen_s > absence.since_s:
-            self._replace(segment, absence, Absence.begin(session.seen_s))
-            return
+            heard = absence._replace(since_s=session.seen_s, empty_answers=0)
+            self._replace(segment, absence, heard)
+            absence = heard
         step = judge_absence(absence, time.monotonic(), self._grace_s)
         if step == "ask":
             is_present = bool(self._transport.present(self._keys.client(segment).alive, _ASK_S))
