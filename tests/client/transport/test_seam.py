@@ -22,17 +22,13 @@ from tests.client.transport.waiting import LONG_S, Log, bounded, until
 SHORT_S = 0.2
 
 
-def contents(sample: Sample) -> tuple[str, bytes, bytes]:
-    return sample.key, sample.payload, sample.attachment
-
-
 def test_a_publication_arrives_with_key_payload_and_attachment(network, pair):
     edge, server = pair
     log = Log()
     server.subscribe("a/b", log.add)
     network.settle()
     edge.publisher("a/b", OBSERVATION).put(b"body", b"head")
-    assert [contents(one) for one in log.wait(len)] == [("a/b", b"body", b"head")]
+    assert log.wait(len) == [Sample("a/b", b"body", b"head")]
 
 
 def test_an_empty_payload_and_attachment_arrive_empty(network, pair):
@@ -41,7 +37,7 @@ def test_an_empty_payload_and_attachment_arrive_empty(network, pair):
     server.subscribe("a", log.add)
     network.settle()
     edge.publisher("a", ACTION).put(b"", b"")
-    assert [contents(one) for one in log.wait(len)] == [("a", b"", b"")]
+    assert log.wait(len) == [Sample("a", b"", b"")]
 
 
 def test_a_large_payload_arrives_whole(network, pair):
@@ -51,7 +47,7 @@ def test_a_large_payload_arrives_whole(network, pair):
     network.settle()
     edge.publisher("a", OBSERVATION).put(body, b"head")
     (sample,) = log.wait(len)
-    assert (sample.size, contents(sample)) == (len(body), ("a", body, b"head"))
+    assert (sample.size, sample) == (len(body), Sample("a", body, b"head"))
 
 
 def test_a_payload_is_copied_when_it_is_read_and_only_once():

@@ -47,6 +47,18 @@ class Sample:
             self._payload = self._payload.to_bytes()
         return self._payload
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sample) and self._contents() == other._contents()
+
+    def __hash__(self) -> int:
+        return hash(self._contents())
+
+    def __repr__(self) -> str:
+        return f"Sample(key={self.key!r}, {self.size} bytes, attachment={self.attachment!r})"
+
+    def _contents(self) -> tuple[str, bytes, bytes]:
+        return self.key, self.payload, self.attachment
+
 
 @dataclass(frozen=True)
 class Question:
