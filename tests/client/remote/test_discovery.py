@@ -93,6 +93,7 @@ LIES = {
             f"v{key}": tuple(f"{name}" for name in range(1000)) for key in range(4)
         }
     },
+    "no digest": {"capabilities.digest": ""},
     "no rows": {"capabilities.chunk_size": 0},
     "no rows to execute": {"capabilities.n_action_steps": 0},
     "more rows to execute than there are": {"capabilities.n_action_steps": 5},

@@ -104,6 +104,13 @@ def test_another_checkpoint_than_the_pinned_one_is_refused(world):
     world.robot(pin_digest="d1")
 
 
+def test_a_busy_server_is_asked_again(world):
+    server = world.server(rejection=rejection("busy"))
+    with pytest.raises(NoServer, match="busy"):
+        world.robot(timeout_s=0.5)
+    assert len(server.opens) > 1
+
+
 def test_a_server_may_find_the_checkpoint_wrong(world):
     world.server(rejection=rejection("digest"))
     with pytest.raises(WrongModel):

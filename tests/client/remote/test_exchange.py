@@ -23,10 +23,15 @@ from tests.client.transport.waiting import bounded
 def test_a_server_that_forgot_the_session_gets_a_new_one(any_world):
     server = any_world.server()
     policy = any_world.robot()
-    policy.infer(observation())
+    for _ in range(3):
+        policy.infer(observation())
+    policy.reset()
     server.forget()
     assert policy.infer(observation(2.0)).model[0, 0] == 6.0
-    assert len(server.opens) == 2
+    first, second = server.opens
+    assert (first.episode_id, first.seq_id) == (0, 0)
+    assert (second.episode_id, second.seq_id) == (1, 3)
+    assert policy._connection.state.rounds == 0
 
 
 def test_a_reset_on_a_forgotten_session_leads_to_a_new_one(world):

@@ -10,6 +10,7 @@ from lefleet_client.remote import (
 )
 from lefleet_client.wire import header
 from tests.client.remote.scripted import (
+    CONTRACT,
     answer,
     keep_asking,
     observation,
@@ -19,7 +20,8 @@ from tests.client.remote.scripted import (
 def acknowledging(server, **changes):
     """The server acknowledges sessions with these changes of the ack or its capabilities."""
     plain = server._ack
-    served = {name: changes.pop(name) for name in {"model", "revision", "digest"} & changes.keys()}
+    names = changes.keys() & server.capabilities.__struct_fields__
+    served = {name: changes.pop(name) for name in names}
     changes["capabilities"] = msgspec.structs.replace(server.capabilities, **served)
     server._ack = lambda request: msgspec.structs.replace(plain(request), **changes)
     return server
@@ -27,7 +29,14 @@ def acknowledging(server, **changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"session_epoch": 1}, {"model": "other/model"}, {"revision": "v2"}, {"schema_version": 7}],
+    [
+        {"session_epoch": 1},
+        {"model": "other/model"},
+        {"revision": "v2"},
+        {"chunk_size": 5},
+        {"contract": msgspec.structs.replace(CONTRACT, action_names=("gripper.pos",) * 2)},
+        {"schema_version": 7},
+    ],
     ids=str,
 )
 def test_another_session_than_the_one_asked_for_is_refused(world, changes):

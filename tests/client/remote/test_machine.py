@@ -246,6 +246,13 @@ def test_a_replaced_robot_stays_replaced():
     assert after(replaced, Signal.FAILURE_RAISED, Signal.SEND_ASKED, Signal.TICK) == replaced
 
 
+def test_where_nothing_answers_over_tls_the_access_list_is_mentioned():
+    for endpoint, count in (("tls/10.0.0.5:7447", 1), ("tcp/127.0.0.1:7447", 0)):
+        searching, _ = begin(replace(SPEC, endpoints=endpoint), session_epoch=6)
+        waiting = after(searching, ServersFound(()))
+        assert str(waiting.trouble).count("lefleet certs list") == count
+
+
 def reopened(state):
     """The next session, opened when the backoff is over."""
     opening = after(state, Signal.TICK, ServersFound((A,)), now_s=state.retry_at_s)
