@@ -2,6 +2,7 @@
 
 import threading
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -135,6 +136,18 @@ def test_without_images_nothing_is_probed(world):
     policy = world.robot()
     policy.infer(observation())
     assert (len(server.observations), policy.image_codec) == (1, "")
+
+
+def test_raw_images_are_not_chosen_where_their_history_does_not_fit(world, patience, monkeypatch):
+    """As with six cameras of 1080p: one frame would fit, two do not."""
+    limits = wire.OBSERVATION.limits._replace(max_bytes=4000)
+    monkeypatch.setattr(wire.OBSERVATION, "limits", limits)
+    server = world.server(act=slow_jpeg)
+    server.capabilities = msgspec.structs.replace(server.capabilities, n_obs_steps=2)
+    policy = world.robot()
+    policy.infer(red_and_blue())
+    policy.infer(red_and_blue(), history=[red_and_blue()])
+    assert policy.image_codec == "jpeg"
 
 
 def test_another_server_is_probed_anew(world):

@@ -16,7 +16,7 @@ def robot(images: int, n_obs_steps: int, side: int) -> tuple[wire.Observation, d
     tensors = {key: wire.encode_tensor(one) for key, one in vectors.items()}
     cameras = {f"observation.images.{number}": side * side for number in range(images)}
     image = wire.encode_image(rng.integers(0, 255, (side, side, 3), np.uint8), quality=0)
-    prefix = wire.encode_tensor(np.zeros((100, 14), np.float32))
+    prefix = wire.encode_tensor(np.zeros((1000, 14), np.float32))
     frame = wire.Frame(vectors=tensors, images=dict.fromkeys(cameras, image))
     message = wire.Observation(
         vectors=frame.vectors,
@@ -33,7 +33,7 @@ def robot(images: int, n_obs_steps: int, side: int) -> tuple[wire.Observation, d
         "vectors": dict.fromkeys(vectors, 7),
         "cameras": cameras,
         "n_obs_steps": n_obs_steps,
-        "chunk_size": 100,
+        "chunk_size": 1000,
         "columns": 14,
     }
 
@@ -59,11 +59,11 @@ def test_a_jpeg_of_noise_fits_the_limits_of_its_pixels(quality, side):
     limits = wire.observation_limits(
         vectors={},
         cameras=dict.fromkeys(images, side * side),
-        n_obs_steps=1,
+        n_obs_steps=5,
         chunk_size=1,
         columns=1,
     )
-    message = wire.Observation(images=images)
+    message = wire.Observation(images=images, history=(wire.Frame(images=images),) * 4)
     assert wire.decode_observation(wire.OBSERVATION.encode(message), limits) == message
 
 

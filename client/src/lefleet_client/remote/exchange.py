@@ -15,6 +15,7 @@ from lefleet_client.remote.observation import Codec, ObservationRequest
 from lefleet_client.remote.states import ClientSession, Phase
 from lefleet_client.wire import (
     NEWER,
+    OBSERVATION,
     ActionChunk,
     CodecChoice,
     Probed,
@@ -232,8 +233,12 @@ class Exchange:
         all: only a measurement of this very link tells. The first messages of a kind are slow,
         because memory for them has yet to be found: the fastest of some tells what the next ones
         will be like. Where nothing comes back, or time is up, it is JPEG, which works on every
-        link. Half of the time is left for the observation itself.
+        link, and where raw images with their history are too large for a message. Half of the time
+        is left for the observation itself.
         """
+        raw_bytes = sum(image.nbytes for image in self._request.frame.images.values())
+        if raw_bytes * session.ack.capabilities.n_obs_steps > OBSERVATION.limits.max_bytes:
+            return "jpeg"
         until_s = (time.monotonic() + self._deadline_s) / 2
         times: dict[Codec, list[float]] = {"jpeg": [], "raw": []}
         for _ in range(PROBE_ROUNDS):
