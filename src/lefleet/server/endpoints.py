@@ -78,25 +78,26 @@ class Endpoints:
                 "event=dropped reason=%s key=%r (further ones are only counted)", reason, key[:200]
             )
 
-    def _receive(self, sample: Sample) -> None:
+    def _receive(self, sample: Sample) -> bool:
+        """Whether it is of use. A robot that waits for its chunks sends nothing that is not."""
         try:
             header = wire.Header.unpack(sample.attachment)
             segment = wire.parse_key(sample.key).client
         except wire.BadHeader as error:
             self._drop(error.reason, sample.key)
-            return
+            return False
         except wire.BadKey:
             self._drop("key", sample.key)
-            return
+            return False
         if header.message_type is not wire.MessageType.OBSERVATION:
             self._drop("not_an_observation", sample.key)
-            return
+            return False
         session = self._sessions.find(segment)
         if session is None or session.session_epoch != header.session_epoch:
             self._drop("no_session", sample.key)
             if not self._reaper.answer_later(UnknownClient(segment, header)):
                 self.dropped.add("unanswered")
-            return
+            return False
         if (size := sample.size) > (most := session.limits.body.max_bytes):
             self._drop("too_large", sample.key)
             session.refuse(
@@ -104,14 +105,14 @@ class Endpoints:
                 f"observation: {size} bytes, above the {most} that this policy can need; send "
                 "smaller images or JPEG, and no cameras that the policy does not use",
             )
-            return
+            return False
         if jump := session.jump(header.episode_id, header.seq_id):
             self._drop("jump", sample.key)
             session.refuse(header, jump)
-            return
+            return False
         incoming = Incoming(header, sample.payload)
         session.seen_s = incoming.arrived_s
-        self._requests.put(session, incoming)
+        return self._requests.put(session, incoming)
 
     def _presence(self, key: str, is_alive: bool) -> None:
         try:

@@ -107,19 +107,21 @@ class RequestQueue:
             self._turns.forget(session.id)
             self._notify_idle()
 
-    def put(self, session: Session, incoming: Incoming) -> None:
+    def put(self, session: Session, incoming: Incoming) -> bool:
+        """Whether the mailbox had room; otherwise the older of two requests is superseded."""
         with self._lock:
             mailbox = self._mailboxes.get(session.id)
             if mailbox is None or mailbox.holds(incoming):
-                return
+                return False
             is_late = mailbox.has_newer(incoming)
-            if is_late or mailbox.newest is not None:
-                mailbox.superseded += 1
+            has_room = not is_late and mailbox.newest is None
+            mailbox.superseded += not has_room
             if is_late:
-                return
+                return False
             mailbox.newest = incoming
             if mailbox.in_flight is None:
                 self._has_incoming.notify()
+            return has_room
 
     def next_to_prepare(self) -> Job | None:
         """The next request to prepare; waits for one. None when the queue is closed."""

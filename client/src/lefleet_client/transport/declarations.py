@@ -71,22 +71,23 @@ _BURST_S = 0.001
 _LONGEST_PAUSE_S = 0.05
 
 
-def pause_s(used_s: float, passed_s: float) -> float:
-    """How long a receiver pauses that used so much processor time in so much time.
+def pause_s(wasted_s: float, passed_s: float) -> float:
+    """How long a receiver pauses that wasted so much processor time in so much time.
 
-    It stays below 15 % of a core. Receivers hold Python's lock, so a flood of messages would
+    Messages of no use get less than 15 % of a core. Receivers hold Python's lock, so a flood would
     otherwise slow down every thread that works for others; this way it waits in the network.
     """
-    return min(max(0.0, used_s / _SHARE - passed_s), _LONGEST_PAUSE_S)
+    return min(max(0.0, wasted_s / _SHARE - passed_s), _LONGEST_PAUSE_S)
 
 
 class Receiver(Declaration):
     """Hands every item of a subscriber or queryable to `deliver`, on a thread of its own.
 
-    Zenoh would start a thread for a callback too, but as a daemon if a daemon thread declares.
+    `deliver` returns True for an item that was of use; the time for others is limited. Zenoh would
+    start a thread for a callback too, but as a daemon if a daemon thread declares.
     """
 
-    def __init__(self, entity: Any, name: str, deliver: Callable[[Any], None]) -> None:
+    def __init__(self, entity: Any, name: str, deliver: Callable[[Any], object]) -> None:
         super().__init__(entity)
         self._deliver = deliver
         try:
@@ -96,18 +97,21 @@ class Receiver(Declaration):
             raise
 
     def _run(self, items: Iterable[Any]) -> None:
-        began_s, used_s = time.monotonic(), time.thread_time()
+        began_s, used_s, wasted_s = time.monotonic(), time.thread_time(), 0.0
         for item in items:
+            is_useful = False
             try:
                 if not self.is_closed:
-                    self._deliver(item)
+                    is_useful = self._deliver(item) is True
             except zenoh.ZError as error:
                 _LOG.debug("%s: %s", threading.current_thread().name, error)
             # A query is over when it is released, and that must not wait for the next one.
             del item
-            if (burst_s := time.thread_time() - used_s) > _BURST_S:
-                time.sleep(pause_s(burst_s, time.monotonic() - began_s))
-                began_s, used_s = time.monotonic(), time.thread_time()
+            before_s, used_s = used_s, time.thread_time()
+            wasted_s += 0.0 if is_useful else used_s - before_s
+            if wasted_s > _BURST_S:
+                time.sleep(pause_s(wasted_s, time.monotonic() - began_s))
+                began_s, wasted_s = time.monotonic(), 0.0
 
 
 class Watch(Receiver):

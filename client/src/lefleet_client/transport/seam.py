@@ -102,7 +102,8 @@ OBSERVATION = Qos(is_reliable=False, is_urgent=False)
 ACTION = Qos(is_reliable=True, is_urgent=True)
 """Small and awaited: sent at once, ahead of other traffic."""
 
-OnSample = Callable[[Sample], None]
+OnSample = Callable[[Sample], object]
+"""Returns True if the sample was of use: a transport takes its time with a flood of others."""
 OnQuestion = Callable[[Question], bytes]
 OnPresence = Callable[[str, bool], None]
 """Key, and whether it is alive; the same change may be reported twice."""

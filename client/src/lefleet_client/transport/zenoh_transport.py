@@ -124,12 +124,12 @@ class ZenohTransport:
         )
 
     def subscribe(self, pattern: str, on_sample: OnSample) -> Declared:
-        def deliver(sample: zenoh.Sample) -> None:
+        def deliver(sample: zenoh.Sample) -> object:
             attachment = b"" if sample.attachment is None else sample.attachment.to_bytes()
             body = sample.payload
             payload = body.to_bytes() if len(body) <= _COPIED_AT_ONCE else body
             received = Sample(str(sample.key_expr), payload, attachment)
-            attempt(f"sample for {pattern}", on_sample, received)
+            return attempt(f"sample for {pattern}", on_sample, received)
 
         place = expression(pattern)
         return self._declare(
