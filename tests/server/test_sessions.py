@@ -359,7 +359,7 @@ def test_what_anybody_on_the_network_can_forge_says_so(checkpoint, policy):
 
 def test_an_observation_that_no_policy_can_take_keeps_no_place(checkpoint, policy):
     outcomes = Outcomes()
-    settings = {"max_sessions": 1, "first_request_s": 0.01, "observers": [outcomes]}
+    settings = {"max_sessions": 1, "first_request_s": 0.0001, "observers": [outcomes]}
     with Bench(checkpoint, policy, settings) as bench, bench.robot("squatter") as squatter:
         publisher = bench.node().publisher(bench.keys("squatter").obs, OBSERVATION)
         epoch = squatter.ack.session_epoch
