@@ -1,46 +1,13 @@
 """Robots with certificates go by the name in them, and say when a link is open to others."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
-import trustme
 
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import BadSettings, Tls, ZenohSettings, ZenohTransport
+from lefleet_client.transport import BadSettings, ZenohSettings, ZenohTransport
+from tests.client.remote.conftest import folder_of
 from tests.client.remote.scripted import ScriptedServer, observation
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
-
-
-@pytest.fixture(scope="module")
-def authority():
-    return trustme.CA()
-
-
-def folder_of(path, authority, common_name, days=365):
-    """A folder as `lefleet certs` makes it."""
-    path.mkdir()
-    own = authority.issue_cert(
-        "127.0.0.1",
-        common_name=common_name,
-        not_after=datetime.now(UTC) + timedelta(days=days),
-    )
-    authority.cert_pem.write_to_path(path / "ca.pem")
-    own.private_key_pem.write_to_path(path / "key.pem")
-    own.cert_chain_pems[0].write_to_path(path / "cert.pem")
-    return path
-
-
-@pytest.fixture
-def encrypted(tmp_path, authority):
-    """A server behind a router, both with certificates."""
-    tls = Tls.folder(folder_of(tmp_path / "gpu", authority, "server-gpu"))
-    router = Router("tls/127.0.0.1:0", tls)
-    with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,), tls=tls)) as node:
-        server = ScriptedServer(node)
-        server.endpoint = router.endpoint
-        yield server
-    router.close()
 
 
 def robot(endpoint, **options):

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from lefleet_client import remote
-from tests.client.remote.scripted import STEPS, ScriptedServer, observation
-from tests.client.transport.networks import OverRouter
+from tests.client.remote.conftest import folder_of
+from tests.client.remote.scripted import STEPS, observation
 
 README = Path(__file__).parents[3] / "client" / "README.md"
 
@@ -16,18 +16,15 @@ def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
-def test_the_first_example_runs():
-    network = OverRouter()
-    ScriptedServer(network.node())
-    on_one_machine = f'"{network.router.endpoint}", "fold"'
-    code = blocks()[0].replace(
-        '"tls/10.0.0.5:7447", "fold", tls="certs/robot-arm-7"', on_one_machine
-    )
+def test_the_first_example_runs(encrypted, authority, tmp_path, monkeypatch):
+    folder_of(tmp_path / "certs" / "robot-arm-7", authority, "robot-arm-7")
+    monkeypatch.chdir(tmp_path)
+    code = blocks()[0].replace("tls/10.0.0.5:7447", encrypted.endpoint)
     state, rgb = observation(image=True).values()
     names: dict[str, object] = {"state": state, "rgb": rgb}
     exec(code, names)
-    network.close()
     np.testing.assert_array_equal(names["robot_actions"], np.full((STEPS, 2), 6))
+    assert [one.client_id for one in encrypted.opens] == ["arm-7"]
 
 
 def test_the_robots_features_can_be_written_so():
