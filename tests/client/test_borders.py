@@ -26,8 +26,8 @@ LIBRARIES = {
 PUBLIC = {
     wire: """
         ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body BodyLimits CHUNK Capabilities
-        ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image
-        MAX_HISTORY MAX_MESSAGE_BYTES MAX_OBSERVATION_PIXELS MessageType NEWER NoCommonVersion
+        ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image MAX_HISTORY
+        MAX_IMAGE_PIXELS MAX_MESSAGE_BYTES MAX_OBSERVATION_PIXELS MessageType NEWER NoCommonVersion
         OBSERVATION OLDEST_VERSION Observation ObservationLimits ParsedKey Probed REPLACED RESET
         RESET_REPLY RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY
         SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys

@@ -85,6 +85,9 @@ LIES = {
     "pixels that fit into no observation": {
         "capabilities.contract.cameras": {f"camera {n}": (4096, 3072, 3) for n in range(4)}
     },
+    "pixels that fit into no image": {
+        "capabilities.contract.cameras": {"observation.images.top": (8192, 4608, 3)}
+    },
     "columns that fit into no question": {
         "capabilities.contract.action_names": tuple(f"{number:0200}" for number in range(1000))
     },

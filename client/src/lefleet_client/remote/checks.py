@@ -77,9 +77,9 @@ def _capabilities_fault(served: wire.Capabilities) -> str:
         return f"{served.n_action_steps} of {served.chunk_size} steps are executed"
     if not 1 <= served.n_obs_steps <= wire.MAX_HISTORY + 1:
         return f"n_obs_steps is {served.n_obs_steps}"
-    pixels = sum(height * width for height, width, _ in served.contract.cameras.values())
-    if pixels > wire.MAX_OBSERVATION_PIXELS:
-        return f"its cameras have {pixels} pixels, above {wire.MAX_OBSERVATION_PIXELS}"
+    pixels = [height * width for height, width, _ in served.contract.cameras.values()]
+    if max(pixels, default=0) > wire.MAX_IMAGE_PIXELS or sum(pixels) > wire.MAX_OBSERVATION_PIXELS:
+        return f"its cameras have {sum(pixels)} pixels, which fit into no observation"
     try:
         RobotFeatures.of(served.contract)
     except ValueError as error:

@@ -203,8 +203,8 @@ def _in_backoff(state: ConnectionState, event: ConnectionEvent, now_s: float) ->
 def _replaced(state: ConnectionState, session: ClientSession) -> Transition:
     trouble = Replaced(
         f"another process opened a session on server {session.status.server} with client_id "
-        f"{state.spec.client_id!r}; give each process its own client_id, and make a new "
-        "RemotePolicy here"
+        f"{state.spec.client_id!r}; give each process its own client_id (with TLS: its own "
+        "certificate), and make a new RemotePolicy here"
     )
     failed = replace(state, phase=Phase.FAILED, trouble=trouble)
     return failed, (LeaveServer(), _notice(state, "replaced"))

@@ -51,6 +51,7 @@ from lefleet_client.wire.keys import (
 )
 from lefleet_client.wire.limits import (
     MAX_HISTORY,
+    MAX_IMAGE_PIXELS,
     MAX_MESSAGE_BYTES,
     MAX_OBSERVATION_PIXELS,
     OLDEST_VERSION,
@@ -108,6 +109,7 @@ __all__ = [
     "CHUNK",
     "EVENT",
     "MAX_HISTORY",
+    "MAX_IMAGE_PIXELS",
     "MAX_MESSAGE_BYTES",
     "MAX_OBSERVATION_PIXELS",
     "NEWER",
