@@ -89,6 +89,7 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),
         ("--zenoh.listen=tcp/0.0.0.0:7", "zenoh.listen: 'tcp/0.0.0.0:7' is beyond this machine"),
         ("--zenoh.connect=tcp/10.0.0.5:7", "zenoh.connect: 'tcp/10.0.0.5:7' is beyond this"),
+        ("--zenoh.insecure=true", "zenoh.insecure: it is a field of the manifest itself"),
         ("--zenoh.mode=client", "zenoh.connect: a client needs at least one"),
         ("--zenoh.mode=star", "zenoh.mode: Invalid enum value 'star'. Use client, peer or router."),
         ("--zenoh.tls={ca: no.pem, cert: c, key: k}", "zenoh.listen: 'tcp/"),
@@ -109,7 +110,7 @@ def test_a_mistake_names_the_field_and_what_is_allowed(override, words):
 def test_one_endpoint_in_a_file_need_not_be_a_list(tmp_path):
     path = tmp_path / "serve.yaml"
     path.write_text(
-        "model: {repo_or_path: a/b}\nzenoh: {connect: tcp/10.0.0.5:7447, insecure: true}\n"
+        "model: {repo_or_path: a/b}\ninsecure: true\nzenoh: {connect: tcp/10.0.0.5:7447}\n"
     )
     assert load_manifest(path).zenoh.connect == ("tcp/10.0.0.5:7447",)
 
@@ -145,7 +146,7 @@ def test_a_missing_file_is_named(tmp_path):
     ],
 )
 def test_a_server_is_a_peer_that_listens_unless_it_is_told_whom_to_join(override, mode, listen):
-    zenoh = load_manifest(None, [MODEL, override, "--zenoh.insecure=true"]).zenoh
+    zenoh = load_manifest(None, [MODEL, override, "--insecure=true"]).zenoh
     assert (zenoh.mode, zenoh.listen) == (mode, listen)
 
 

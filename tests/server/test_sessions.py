@@ -348,7 +348,7 @@ def test_a_name_that_opens_sessions_without_end_is_told_to_wait_and_others_are_n
 
 
 def test_what_anybody_on_the_network_can_forge_says_so(checkpoint, policy):
-    settings = {"zenoh__listen": "[tcp/0.0.0.0:7447]", "zenoh__insecure": "true"}
+    settings = {"zenoh__listen": "[tcp/0.0.0.0:7447]", "insecure": "true"}
     with Bench(checkpoint, policy, settings) as bench, bench.robot("arm") as robot:
         assert bench.service.status().insecure
         assert robot.ack.insecure

@@ -199,8 +199,8 @@ class ServeCommand(WorkdirOptions):
     plan: bool = False
     """Measure the policy, print how many robots one server can handle, and exit."""
     insecure: bool = False
-    """The same as --zenoh.insecure=true: accept endpoints beyond this machine that are not
-    encrypted."""
+    """Accept endpoints beyond this machine that are not encrypted: anyone on the network can then
+    read and forge what robots and servers send. The same as insecure: true in the manifest."""
     rtt_ms: float = 10.0
     """With --plan: network round trip to the robots, see lefleet ping."""
 

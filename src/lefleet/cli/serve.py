@@ -57,7 +57,7 @@ def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
 def manifest_for(command: ServeCommand, overrides: Sequence[str]) -> Manifest:
     """The manifest of a serve command; a checkpoint named there replaces that of the file."""
     if command.insecure:
-        overrides = [*overrides, "--zenoh.insecure=true"]
+        overrides = [*overrides, "--insecure=true"]
     if not command.checkpoint:
         return load_manifest(command.manifest, overrides)
     found = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint")

@@ -81,6 +81,8 @@ class Manifest(Strict, frozen=True, kw_only=True):
     prepare_threads: Annotated[int, Meta(ge=1, le=64)] = 2
     """Threads that decode and preprocess while the policy infers."""
     zenoh: ZenohSettings = ZenohSettings(mode="peer", listen=(LISTEN,))
+    insecure: bool = False
+    """Accept endpoints beyond this machine that are not encrypted."""
     http_host: str = "127.0.0.1"
     http_port: Port = 0
     """For health and metrics. 0: none."""
@@ -107,9 +109,12 @@ def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str 
     _list_endpoints(raw)
     _name_tls_files(raw)
     _serve_as_peer(raw)
+    _require_insecure_at_top(raw)
     is_without_model = raw.get("model") is None
     # A misspelt field is the more likely mistake, and is named first.
     manifest = converted({**raw, "model": _NONE} if is_without_model else raw, Manifest, source)
+    zenoh = msgspec.structs.replace(manifest.zenoh, insecure=manifest.insecure)
+    manifest = msgspec.structs.replace(manifest, zenoh=zenoh)
     if is_without_model:
         raise BadInput(
             "model.repo_or_path: no checkpoint is named.",
@@ -142,6 +147,16 @@ def _serve_as_peer(raw: dict[str, Any]) -> None:
         zenoh.setdefault("mode", "peer")
         if zenoh["mode"] != "client" and not zenoh.get("connect"):
             zenoh.setdefault("listen", [LISTEN])
+
+
+def _require_insecure_at_top(raw: dict[str, Any]) -> None:
+    """One place for it, with the name that it has everywhere."""
+    zenoh = raw.get("zenoh")
+    if isinstance(zenoh, dict) and "insecure" in zenoh:
+        raise BadInput(
+            "zenoh.insecure: it is a field of the manifest itself.",
+            "Write insecure: true beside zenoh, or give --insecure.",
+        )
 
 
 def _named(manifest: Manifest) -> Manifest:
