@@ -100,6 +100,13 @@ def require_free(registry: Registry, role: CertificateRole, name: str, now: date
         )
     if (excess := len(common_name(role, name)) - _MAX_COMMON_NAME) > 0:
         raise BadInput(f"name: {name!r} is {excess} characters too long for a certificate.")
+    for one in registry.certificates:
+        if one.name != name and one.name.casefold() == name.casefold():
+            raise BadInput(
+                f"name: {name} differs from {one.name} only in upper and lower case, which some "
+                "disks do not tell apart.",
+                "Choose another name.",
+            )
     of_name = [one for one in registry.certificates if one.name == name]
     if not of_name:
         return
