@@ -1,11 +1,11 @@
 """Nodes that others connect to: sizes, lists, and files that change."""
 
-import logging
 import shutil
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import trustme
 
 from lefleet.certs.listener import TlsFiles, listener, size_limits
 from lefleet.certs.x509 import PemPair, make_leaf, new_serial
@@ -16,6 +16,7 @@ from lefleet_client.transport import ACTION, BadSettings, Tls, ZenohSettings, Ze
 from tests.certs.fleet import FREE_TLS_PORT, make_certificates
 from tests.client.remote.scripted import ScriptedServer, observation
 from tests.client.transport.networks import FREE_PORT, QUICK, Router, endpoint_of
+from tests.client.transport.test_tls import certificates as foreign_certificates
 from tests.client.transport.waiting import LONG_S, Log
 
 KEYS = wire.ServiceKeys("act", "main", "fold").server("a").client("arm")
@@ -121,12 +122,18 @@ def test_a_node_that_listens_needs_a_servers_certificate(certificates):
         listener(settings_of(certificates / "robot-arm"))
 
 
-def test_a_missing_list_and_an_ending_certificate_are_logged(hub, caplog):
+def test_a_folder_without_its_list_is_refused(hub, caplog):
+    """Copied in part, it would let everybody do everything."""
     (hub / "access.json").unlink()
-    with caplog.at_level(logging.WARNING):
-        assert "access_control" not in listener(settings_of(hub)).extra
+    with pytest.raises(BadInput, match=r"^tls\.access: .*server-hub .*Copy access\.json"):
+        listener(settings_of(hub))
+    assert "event=certificate_warning" in caplog.text, "they are made for 20 days"
+
+
+def test_without_a_list_a_foreign_certificate_is_logged(tmp_path, caplog):
+    tls = foreign_certificates(tmp_path / "own", trustme.CA())
+    assert "access_control" not in listener(settings_of("", tls=tls)).extra
     assert "event=no_access_list" in caplog.text
-    assert "event=certificate_ends" in caplog.text, "they are made for 20 days"
 
 
 def test_files_change_only_when_all_of_them_can_be_used(hub, certificates, caplog):
@@ -143,8 +150,11 @@ def test_files_change_only_when_all_of_them_can_be_used(hub, certificates, caplo
     assert not files.has_changed(), "the key is not that of the certificate yet"
     shutil.copy(other / "cert.pem", hub / "new").replace(hub / "cert.pem")
     assert files.has_changed()
-    (hub / "access.json").unlink()
-    assert not files.has_changed()
+    for name in ("access.json", "key.pem", "cert.pem", "ca.pem"):
+        (hub / name).unlink()
+        assert not files.has_changed()
+        (hub / name).mkdir()
+        assert not files.has_changed()
 
 
 def test_the_list_of_a_node_that_only_connects_does_not_matter(hub):

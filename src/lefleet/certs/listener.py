@@ -5,7 +5,6 @@ runs looks at its files, and opens its node again when one of them has changed.
 """
 
 import logging
-import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,13 @@ from msgspec.structs import replace
 from lefleet.certs.access import access_control, read_access
 from lefleet.errors import BadInput
 from lefleet_client import wire
-from lefleet_client.transport import Tls, ZenohSettings, certificate_identity, certified_name
+from lefleet_client.transport import (
+    BadSettings,
+    ZenohSettings,
+    certified_name,
+    require_usable,
+    tls_warnings,
+)
 from lefleet_client.wire.keys import ROOT
 
 _LOG = logging.getLogger(__name__)
@@ -36,11 +41,18 @@ def listener(settings: ZenohSettings) -> ZenohSettings:
             ",".join(settings.connect),
         )
     if settings.tls is not None:
-        _warn_of_end(settings.tls)
+        for warning in tls_warnings(settings.tls, datetime.now(UTC)):
+            _LOG.warning("event=certificate_warning text=%r", warning)
     if settings.listen and settings.tls is not None:
         # Others accept no other role's certificate from a node that listens.
-        certified_name(settings.tls, "", "tls", ("server",))
+        name = certified_name(settings.tls, "", "tls", ("server",))
         if not settings.tls.access:
+            if name:
+                raise BadInput(
+                    f"tls.access: the certificate of server-{name} has no access list, and without "
+                    "one every certificate of its authority may do everything.",
+                    "Copy access.json from the authority's folder beside it, and name that folder.",
+                )
             _LOG.warning(
                 "event=no_access_list cert=%s: every certificate of the authority may do all",
                 settings.tls.cert,
@@ -99,8 +111,10 @@ class TlsFiles:
         if self._tls is None or states in (self._opened, self._refused):
             return False
         try:
-            self._require_usable(self._tls)
-        except BadInput as error:
+            require_usable(self._tls)
+            if self._access:
+                read_access(self._access)
+        except (BadInput, BadSettings) as error:
             self._refused = states
             _LOG.warning("event=tls_files_not_used reason=%r", str(error))
             return False
@@ -113,17 +127,6 @@ class TlsFiles:
         paths = (self._tls.ca, self._tls.cert, self._tls.key, self._access)
         return {path: _state(path) for path in paths if path}
 
-    def _require_usable(self, tls: Tls) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            # Without a password, OpenSSL would ask the terminal for one.
-            context.load_cert_chain(tls.cert, tls.key, password="")
-            context.load_verify_locations(tls.ca)
-        except (OSError, ValueError) as error:
-            raise BadInput(f"tls: {tls.cert}, {tls.key} and {tls.ca}: {error}.") from error
-        if self._access:
-            read_access(self._access)
-
 
 def _state(path: str) -> FileState:
     try:
@@ -131,8 +134,3 @@ def _state(path: str) -> FileState:
     except OSError:
         return (0, 0, 0)
     return (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _warn_of_end(tls: Tls) -> None:
-    if warning := certificate_identity(tls.cert).warning(datetime.now(UTC)):
-        _LOG.warning("event=certificate_ends text=%r", warning)

@@ -20,6 +20,7 @@ from lefleet_client.transport import (
     Tls,
     certificate_identity,
     certified_name,
+    tls_warnings,
 )
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -120,9 +121,19 @@ def test_a_damaged_certificate_is_read_or_refused(tmp_path_factory, at, byte):
     ],
 )
 def test_a_certificate_that_ends_soon_gives_a_warning(left, words):
-    warning = CertificateIdentity("robot-arm", ENDS).warning(ENDS - left)
+    warning = CertificateIdentity("robot-arm", ENDS).ending(ENDS - left)
     assert warning.startswith(words)
     assert ("lefleet certs renew arm" in warning) == bool(words)
+
+
+@pytest.mark.parametrize(("mode", "count"), [(0o600, 0), (0o640, 0), (0o644, 1)])
+def test_a_key_that_every_user_can_read_gives_a_warning(tmp_path, mode, count):
+    tls = named(tmp_path, "robot-arm")
+    assert tls_warnings(tls, ENDS - timedelta(days=99)) == [], "opening names a missing key"
+    (tmp_path / "key.pem").touch()
+    (tmp_path / "key.pem").chmod(mode)
+    warnings = tls_warnings(tls, ENDS - timedelta(days=99))
+    assert ["chmod 600" in one for one in warnings] == [True] * count
 
 
 def test_a_node_goes_by_the_name_of_its_certificate(tmp_path):

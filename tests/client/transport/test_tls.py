@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 import trustme
 
-from lefleet_client.transport import CannotOpen, Tls, ZenohSettings, ZenohTransport, ask_one
+from lefleet_client.transport import (
+    BadSettings,
+    CannotOpen,
+    Tls,
+    ZenohSettings,
+    ZenohTransport,
+    ask_one,
+)
 from tests.client.transport.networks import Router
 from tests.client.transport.waiting import LONG_S, Log, bounded
 
@@ -79,6 +86,31 @@ def test_a_router_under_another_name_is_not_trusted(tmp_path, authority):
 def test_without_tls_no_client_gets_in(router):
     with pytest.raises(CannotOpen):
         bounded_open(router.endpoint.replace("tls/", "tcp/"), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("key", None, r"^tls\.key: there is no file"),
+        ("key", "cert", r"^tls\.key: .*key\.pem' is not the key of .*cert\.pem'.*copy the whole"),
+        ("key", "other", r"^tls\.key: .*key\.pem' is not the key of .*copy the whole folder"),
+        ("cert", "other", r"^tls\.key: .*key\.pem' is not the key of .*copy the whole folder"),
+        ("ca", "", r"^tls\.ca: .*ca\.pem' cannot be used"),
+    ],
+)
+def test_a_folder_that_was_copied_in_part_is_named(tmp_path, authority, name, content, words):
+    own, other = (certificates(tmp_path / one, authority) for one in ("own", "other"))
+    path = Path(getattr(own, name))
+    texts = {
+        "": "",
+        "cert": Path(own.cert).read_text(),
+        "other": Path(getattr(other, name)).read_text(),
+    }
+    path.unlink()
+    if content is not None:
+        path.write_text(texts[content])
+    with pytest.raises(BadSettings, match=words):
+        open_client("tls/127.0.0.1:1", own)
 
 
 def bounded_open(endpoint: str, tls: Tls | None) -> None:

@@ -387,10 +387,16 @@ def test_on_this_machine_nothing_needs_to_be_encrypted(endpoint):
 
 
 @pytest.mark.parametrize(
-    "path", ["connect/endpoints", "listen/endpoints/peer", "/listen/endpoints"]
+    ("path", "value"),
+    [
+        ("connect/endpoints", ["tcp/10.0.0.5:7447"]),
+        ("listen/endpoints/peer", ["tcp/10.0.0.5:7447"]),
+        ("/listen/endpoints", ["tcp/10.0.0.5:7447"]),
+        ("connect", {"endpoints": ["tcp/10.0.0.5:7447"]}),
+    ],
 )
-def test_endpoints_are_not_hidden_among_zenohs_own_settings(path):
-    extra = {path: ["tcp/10.0.0.5:7447"]}
+def test_endpoints_are_not_hidden_among_zenohs_own_settings(path, value):
+    extra = {path: value}
     with pytest.raises(BadSettings, match="give endpoints as connect and listen"):
         ZenohTransport.open(ZenohSettings(connect=("tcp/localhost:1",), extra=extra))
 

@@ -37,8 +37,8 @@ from lefleet_client.transport import (
     Transport,
     ZenohSettings,
     ZenohTransport,
-    certificate_identity,
     certified_name,
+    tls_warnings,
 )
 from lefleet_client.wire import CodecChoice, Contract, SessionAck
 
@@ -139,7 +139,9 @@ class RemotePolicy:
         )
         owned: tuple[Transport, ...] = ()
         if transport is None:
-            _warn_of_expiry(certificates)
+            if certificates is not None:
+                for warning in tls_warnings(certificates, datetime.now(timezone.utc)):
+                    _LOG.warning("%s", warning)
             transport = _open_node(settings)
             owned = (transport,)
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
@@ -247,13 +249,6 @@ class RemotePolicy:
             return self._resize
         cameras = contract.cameras if self._resize else {}
         return {key: (height, width) for key, (height, width, _) in cameras.items()}
-
-
-def _warn_of_expiry(tls: Tls | None) -> None:
-    if tls is not None:
-        warning = certificate_identity(tls.cert).warning(datetime.now(timezone.utc))
-        if warning:
-            _LOG.warning("%s", warning)
 
 
 def _open_node(settings: ZenohSettings) -> Transport:

@@ -35,6 +35,7 @@ from lefleet_client.transport.identity import (
     CertificateIdentity,
     certificate_identity,
     certified_name,
+    tls_warnings,
 )
 from lefleet_client.transport.seam import (
     ACTION,
@@ -50,7 +51,7 @@ from lefleet_client.transport.seam import (
     ask_one,
     is_gone,
 )
-from lefleet_client.transport.settings import Tls, ZenohSettings
+from lefleet_client.transport.settings import Tls, ZenohSettings, require_usable
 from lefleet_client.transport.zenoh_transport import ZenohTransport
 
 __all__ = [
@@ -83,4 +84,6 @@ __all__ = [
     "certificate_identity",
     "certified_name",
     "is_gone",
+    "require_usable",
+    "tls_warnings",
 ]

@@ -8,6 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +44,7 @@ class CertificateIdentity(NamedTuple):
     def name(self) -> str:
         return self.common_name.partition("-")[2] if self.role else ""
 
-    def warning(self, now: datetime) -> str:
+    def ending(self, now: datetime) -> str:
         """What to do about a certificate that ends soon; empty while there is time."""
         if now < self.not_after - WARN_BEFORE:
             return ""
@@ -67,6 +68,15 @@ def certificate_identity(path: str | Path) -> CertificateIdentity:
         return _read(base64.b64decode(b"".join(found[1].split()), validate=True))
     except (ValueError, IndexError, OverflowError, StopIteration, binascii.Error) as error:
         raise BadSettings(f"tls.cert: {str(path)!r} is not a certificate: {error}") from None
+
+
+def tls_warnings(tls: Tls, now: datetime) -> list[str]:
+    """What works, and should not stay so."""
+    warnings = [certificate_identity(tls.cert).ending(now)]
+    with suppress(OSError):  # opening a node says what is missing
+        if Path(tls.key).stat().st_mode & 0o007:
+            warnings.append(f"every user of this machine can use {tls.key}; run chmod 600 on it")
+    return [one for one in warnings if one]
 
 
 def certified_name(tls: Tls | None, given: str, field: str, roles: tuple[str, ...]) -> str:

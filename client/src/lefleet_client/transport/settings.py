@@ -1,6 +1,7 @@
 """How to open a Zenoh session: values that were measured to work."""
 
 import json
+import ssl
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -118,10 +119,7 @@ def _values(settings: ZenohSettings) -> dict[str, object]:
 def _tls_values(tls: Tls | None) -> dict[str, object]:
     if tls is None:
         return {}
-    for name in ("ca", "cert", "key"):
-        path = getattr(tls, name)
-        if not Path(path).is_file():
-            raise BadSettings(f"tls.{name}: there is no file {path!r}")
+    require_usable(tls)
     return {
         "transport/link/protocols": [one.rstrip("/") for one in _ENCRYPTED],
         "transport/link/tls": {
@@ -135,6 +133,27 @@ def _tls_values(tls: Tls | None) -> dict[str, object]:
             "connect_private_key": tls.key,
         },
     }
+
+
+def require_usable(tls: Tls) -> None:
+    """Refuse files that are missing or do not belong together, as a folder copied in part."""
+    for name in ("ca", "cert", "key"):
+        path = getattr(tls, name)
+        if not Path(path).is_file():
+            raise BadSettings(f"tls.{name}: there is no file {path!r}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(tls.ca)
+    except (OSError, ValueError) as error:
+        raise BadSettings(f"tls.ca: {tls.ca!r} cannot be used: {error}") from None
+    try:
+        # Without a password, OpenSSL would ask the terminal for one.
+        context.load_cert_chain(tls.cert, tls.key, password="")
+    except (OSError, ValueError) as error:
+        raise BadSettings(
+            f"tls.key: {tls.key!r} is not the key of {tls.cert!r}, or one of them cannot be used: "
+            f"{error}; copy the whole folder again"
+        ) from None
 
 
 def _require_endpoints(settings: ZenohSettings) -> None:
@@ -161,10 +180,11 @@ def _require_endpoints(settings: ZenohSettings) -> None:
                     f"{name}: {endpoint!r} is beyond this machine and not encrypted: anyone on the "
                     "network could read and forge what robots do. Use tls/ with certificates "
                     "(lefleet certs), or accept that with --insecure (insecure: true in a "
-                    "manifest's zenoh, insecure=True in Python)"
+                    "manifest, insecure=True in Python)"
                 )
     for path in settings.extra:
-        if path.strip("/").partition("/")[0] in ("connect", "listen") and "endpoints" in path:
+        first, _, rest = path.strip("/").partition("/")
+        if first in ("connect", "listen") and rest.partition("/")[0] in ("", "endpoints"):
             raise BadSettings(f"{path}: give endpoints as connect and listen")
 
 
