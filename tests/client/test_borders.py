@@ -40,7 +40,8 @@ PUBLIC = {
         ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen
         CertificateIdentity CloseAtExit Closed Declared Forked NoAnswer OBSERVATION Publisher Qos
         Question Reply Sample ThreadsEnded Tls Transport TransportError ZenohFailed ZenohSettings
-        ZenohTransport ask_one certificate_identity certified_name is_gone""",
+        ZenohTransport ask_one certificate_identity certified_name is_gone
+        require_usable tls_warnings""",
     testing: "MemoryNetwork MemoryTransport",
     remote: """BadChunk BadObservation NoServer PingReport Refused RemoteChunk RemoteError
         RemotePolicy Replaced RequestRejected RobotFeatures ServerDraining SeveralServices

@@ -76,7 +76,7 @@ class CertsRenewCommand(CertsIssueOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CertsRevokeCommand(CertsOptions):
-    """Take a name off the access lists, so that its certificate is useless."""
+    """Take a name off the access lists: routers and servers forward nothing for its certificate."""
 
     name: Annotated[str, Positional, arg(metavar="NAME")]
     """Name, see lefleet certs list."""
