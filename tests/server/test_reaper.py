@@ -87,6 +87,19 @@ def test_a_token_that_comes_back_ends_the_absence(checkpoint, policy):
         assert not reaper._absences
 
 
+def test_a_robot_that_pauses_for_hours_keeps_its_place(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench, bench.robot("arm") as robot:
+        robot.infer(observation(policy, 0))
+        (session,) = bench.service._sessions.snapshot().values()
+        session.seen_s -= 8 * 3600
+        reaper, looks = bench.service._reaper, threading.Semaphore(0)
+        look = reaper._close_idle
+        reaper._close_idle = lambda: (look(), looks.release())
+        for _ in range(2):
+            assert looks.acquire(timeout=20)
+        assert _session_ids(bench) == [robot.ack.session_id]
+
+
 def _send_until(has_ended: threading.Event, robot: RemotePolicy, policy) -> None:
     while not has_ended.is_set():
         robot.infer(observation(policy, 0))

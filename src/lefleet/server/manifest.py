@@ -71,9 +71,10 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """Refuse robots with another control rate instead of warning them."""
     rtc: RtcSettings = RtcSettings()
     """Real-time chunking, for policies that support it."""
-    session_idle_timeout_s: Seconds = 600.0
+    session_idle_timeout_s: Seconds = 86_400.0
+    """For a program that was forgotten. A robot that pauses for hours keeps its place."""
     first_request_s: Seconds = 30.0
-    """A robot that sends no observation for so long gives its place to one that needs it."""
+    """A robot that has never sent an observation gives way after this time, if one waits."""
     grace_s: Seconds = 5.0
     """How long a robot that vanished may take to come back to its session."""
     image_codec: Literal["auto", "jpeg", "raw"] = "auto"
