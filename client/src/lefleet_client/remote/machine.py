@@ -5,6 +5,7 @@
         │  └──none fits──► BACKOFF ◄┘ none takes the robot
         └────retry time──────┘
 
+    From OPEN to BACKOFF: overtaken, or lost again before a chunk came.
     FAILED   the trouble is to be raised; then SEARCHING again, except after Replaced
     CLOSED   for good
 
