@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trustme
 
+from lefleet.certs.authority import Authority
 from lefleet.certs.listener import TlsFiles, listener, size_limits
 from lefleet.certs.x509 import PemPair, make_leaf, new_serial
 from lefleet.errors import BadInput
@@ -145,11 +146,14 @@ def test_files_change_only_when_all_of_them_can_be_used(hub, certificates, caplo
     shutil.copy(certificates / "access.json", hub)
     assert files.has_changed()
     assert not files.has_changed()
-    other = certificates / "server-a"
-    shutil.copy(other / "key.pem", hub / "new").replace(hub / "key.pem")
-    assert not files.has_changed(), "the key is not that of the certificate yet"
-    shutil.copy(other / "cert.pem", hub / "new").replace(hub / "cert.pem")
-    assert files.has_changed()
+    with Authority(certificates, datetime.now(UTC)) as authority:
+        authority.renew("hub", [], 20)
+    for name, is_used in (("robot-arm", False), ("server-a", False), ("server-hub", True)):
+        folder = certificates / name
+        shutil.copy(folder / "key.pem", hub / "new").replace(hub / "key.pem")
+        assert not files.has_changed(), "the key is not that of the certificate yet"
+        shutil.copy(folder / "cert.pem", hub / "new").replace(hub / "cert.pem")
+        assert files.has_changed() is is_used, "it stays who it is"
     for name in ("access.json", "key.pem", "cert.pem", "ca.pem"):
         (hub / name).unlink()
         assert not files.has_changed()

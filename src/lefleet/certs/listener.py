@@ -16,7 +16,9 @@ from lefleet.errors import BadInput
 from lefleet_client import wire
 from lefleet_client.transport import (
     BadSettings,
+    Tls,
     ZenohSettings,
+    certificate_identity,
     certified_name,
     require_usable,
     tls_warnings,
@@ -105,15 +107,14 @@ class TlsFiles:
         self._tls = settings.tls
         self._access = settings.tls.access if settings.tls and settings.listen else ""
         self._opened = self._refused = self._states()
+        self._holder = certificate_identity(self._tls.cert).holder if self._tls else ""
 
     def has_changed(self) -> bool:
         states = self._states()
         if self._tls is None or states in (self._opened, self._refused):
             return False
         try:
-            require_usable(self._tls)
-            if self._access:
-                read_access(self._access)
+            self._require_usable(self._tls)
         except (BadInput, BadSettings) as error:
             self._refused = states
             _LOG.warning("event=tls_files_not_used reason=%r", str(error))
@@ -126,6 +127,16 @@ class TlsFiles:
             return {}
         paths = (self._tls.ca, self._tls.cert, self._tls.key, self._access)
         return {path: _state(path) for path in paths if path}
+
+    def _require_usable(self, tls: Tls) -> None:
+        require_usable(tls)
+        if (holder := certificate_identity(tls.cert).holder) != self._holder:
+            raise BadSettings(
+                f"tls.cert: {tls.cert!r} is now the certificate of {holder or 'nobody'}, not of "
+                f"{self._holder or 'nobody'}; restart to change the name"
+            )
+        if self._access:
+            read_access(self._access)
 
 
 def _state(path: str) -> FileState:

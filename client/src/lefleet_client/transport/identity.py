@@ -44,6 +44,11 @@ class CertificateIdentity(NamedTuple):
     def name(self) -> str:
         return self.common_name.partition("-")[2] if self.role else ""
 
+    @property
+    def holder(self) -> str:
+        """ROLE-NAME; empty for a foreign certificate."""
+        return self.common_name if self.role else ""
+
     def ending(self, now: datetime) -> str:
         """What to do about a certificate that ends soon; empty while there is time."""
         if now < self.not_after - WARN_BEFORE:
