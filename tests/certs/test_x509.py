@@ -26,13 +26,9 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def tls(folder: Path) -> Tls:
-    return Tls(ca=f"{folder}/ca.pem", cert=f"{folder}/cert.pem", key=f"{folder}/key.pem")
-
-
 @pytest.fixture
 def router(folder):
-    router = Router(FREE_TLS_PORT, tls(folder / "server-hub"))
+    router = Router(FREE_TLS_PORT, Tls.folder(folder / "server-hub"))
     yield router
     router.close()
 
@@ -40,8 +36,8 @@ def router(folder):
 def test_a_server_and_a_robot_meet_at_a_router(folder, router):
     by_name = router.endpoint.replace("127.0.0.1", "localhost")
     with (
-        open_client(by_name, tls(folder / "server-gpu")) as server,
-        open_client(router.endpoint, tls(folder / "robot-arm-7")) as robot,
+        open_client(by_name, Tls.folder(folder / "server-gpu")) as server,
+        open_client(router.endpoint, Tls.folder(folder / "robot-arm-7")) as robot,
     ):
         server.serve("a", lambda question: b"secret " + question.payload)
         server.announce("ready")
@@ -56,7 +52,7 @@ def test_a_certificate_of_another_authority_is_refused(tmp_path, router):
     with Authority(tmp_path / "other", NOW) as authority:
         authority.issue("robot", "arm-7", [], 10)
     with pytest.raises(CannotOpen):
-        bounded_open(router.endpoint, tls(tmp_path / "other/robot-arm-7"))
+        bounded_open(router.endpoint, Tls.folder(tmp_path / "other/robot-arm-7"))
 
 
 def test_an_expired_certificate_is_refused_and_a_renewed_one_is_not(tmp_path):
@@ -65,8 +61,8 @@ def test_an_expired_certificate_is_refused_and_a_renewed_one_is_not(tmp_path):
     with Authority(tmp_path / "certs", before) as authority:
         authority.issue("server", "hub", ["127.0.0.1"], 100)
         authority.issue("robot", "arm-7", [], 10)
-    own = tls(tmp_path / "certs/robot-arm-7")
-    router = Router(FREE_TLS_PORT, tls(tmp_path / "certs/server-hub"))
+    own = Tls.folder(tmp_path / "certs/robot-arm-7")
+    router = Router(FREE_TLS_PORT, Tls.folder(tmp_path / "certs/server-hub"))
     try:
         with pytest.raises(CannotOpen):
             bounded_open(router.endpoint, own)
@@ -93,12 +89,12 @@ def test_only_a_server_is_accepted_as_a_listener(folder, tmp_path, may_listen):
     (tmp_path / "ca.pem").write_bytes((own / "ca.pem").read_bytes())
     (tmp_path / "cert.pem").write_bytes(pair.cert)
     (tmp_path / "key.pem").write_bytes(pair.key)
-    router = Router(FREE_TLS_PORT, tls(tmp_path))
+    router = Router(FREE_TLS_PORT, Tls.folder(tmp_path))
     try:
         if may_listen:
-            bounded_open(router.endpoint, tls(folder / "robot-arm-7"))
+            bounded_open(router.endpoint, Tls.folder(folder / "robot-arm-7"))
             return
         with pytest.raises(CannotOpen):
-            bounded_open(router.endpoint, tls(folder / "robot-arm-7"))
+            bounded_open(router.endpoint, Tls.folder(folder / "robot-arm-7"))
     finally:
         router.close()

@@ -193,9 +193,7 @@ class Authority:
 
     def _finish(self, *, is_new: bool = False) -> None:
         """Move committed certificates into place, and write the access lists of the registry."""
-        recorded = {
-            f"{_STAGED}{one.common_name}.{one.serial}": one for one in self.registry.certificates
-        }
+        recorded = {_staged_name(one): one for one in self.registry.certificates}
         for staged in self.folder.glob(f"{_STAGED}*"):
             if (certificate := recorded.get(staged.name)) is None:
                 shutil.rmtree(staged)

@@ -1,7 +1,7 @@
 """certs: certificates and access lists for a fleet."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lefleet.certs.authority import Authority
     from lefleet.certs.registry import IssuedCertificate
 
-_SOON = timedelta(days=30)
 _COLOURS = {"valid": "", "expiring": "yellow", "expired": "red", "revoked": "dim"}
 
 
@@ -211,9 +210,11 @@ def _state(one: "IssuedCertificate", now: datetime) -> str:
 
 
 def _remaining(expires: datetime, now: datetime) -> str:
+    from lefleet_client.transport.identity import WARN_BEFORE
+
     if expires <= now:
         return "expired"
-    return "expiring" if expires - now <= _SOON else "valid"
+    return "expiring" if expires - now <= WARN_BEFORE else "valid"
 
 
 def _state_text(one: "IssuedCertificate", now: datetime) -> Text:
