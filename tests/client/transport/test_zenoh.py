@@ -324,7 +324,7 @@ class Flood(threading.Thread):
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:7447", "localhost", "tcp/localhost"])
 def test_what_is_no_endpoint_is_named_with_an_example(endpoint):
     with pytest.raises(
-        BadSettings, match=f"connect: '{endpoint}' is not an endpoint. Write it like tcp/"
+        BadSettings, match=f"connect: '{endpoint}' is not an endpoint. Write it like tls/"
     ):
         ZenohTransport.open(ZenohSettings(connect=(endpoint,)))
 

@@ -12,7 +12,7 @@ Bytes come from `wire` and from captures, and arrive in callbacks that only stor
 bytes mean nothing here. Imports zenoh, msgspec and the limits of `wire`; servers and edges may
 import it. `lefleet_client.testing` has the same seam inside one process.
 
-    with ZenohTransport.open(ZenohSettings(connect=("tcp/10.0.0.5:7447",))) as transport:
+    with ZenohTransport.open(ZenohSettings(connect=("tcp/127.0.0.1:7447",))) as transport:
         transport.subscribe(keys.action, chunks.put)
         transport.publisher(keys.obs, OBSERVATION).put(body, header)
         sample = chunks.get(timeout=1.0)

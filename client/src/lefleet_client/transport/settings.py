@@ -158,17 +158,17 @@ def require_usable(tls: Tls) -> None:
 
 def _require_endpoints(settings: ZenohSettings) -> None:
     if settings.mode == "client" and not settings.connect:
-        raise BadSettings("connect: a client needs at least one, such as tcp/10.0.0.5:7447")
+        raise BadSettings("connect: a client needs at least one, such as tls/10.0.0.5:7447")
     if settings.mode == "client" and settings.listen:
         raise BadSettings("listen: only a peer or router listens; set mode to peer")
     if settings.mode == "router" and not settings.listen:
-        raise BadSettings("listen: a router needs at least one, such as tcp/0.0.0.0:7447")
+        raise BadSettings("listen: a router needs at least one, such as tls/0.0.0.0:7447")
     for name in ("connect", "listen"):
         for endpoint in getattr(settings, name):
             protocol, slash, place = endpoint.partition("/")
             if not slash or (protocol in _WITH_PORT and ":" not in place):
                 raise BadSettings(
-                    f"{name}: {endpoint!r} is not an endpoint. Write it like tcp/10.0.0.5:7447"
+                    f"{name}: {endpoint!r} is not an endpoint. Write it like tls/10.0.0.5:7447"
                 )
             is_encrypted = endpoint.startswith(_ENCRYPTED)
             if settings.tls is not None and not is_encrypted:
