@@ -170,6 +170,9 @@ def test_a_damaged_authority_is_refused(folder):
     (folder / "authority/registry.json").write_text("{}]")
     with pytest.raises(BadInput, match=r"registry\.json"), Authority(folder, NOW):
         pass
+    (folder / "authority/registry.json").unlink()
+    with pytest.raises(BadInput, match=r"registry\.json cannot be used"), Authority(folder, NOW):
+        pass
 
 
 @pytest.fixture(scope="module")

@@ -136,6 +136,7 @@ def test_a_wrong_argument_exits_2_and_is_named(line, named, capsys):
         ),
         ("router --tls f --insecure", RouterCommand(tls="f", insecure=True), ()),
         ("serve --insecure", ServeCommand(insecure=True), ()),
+        ("serve --insecure=true", ServeCommand(), ("--insecure=true",)),
         ("fleet --once", FleetCommand(once=True), ()),
         ("fleet fold --connect a b", FleetCommand(service="fold", connect=("a", "b")), ()),
         ("ping fold --count 3", PingCommand(service="fold", count=3), ()),

@@ -80,7 +80,7 @@ class Authority:
         return expires
 
     def __enter__(self) -> Self:
-        if not (self._own / _REGISTRY).is_file():
+        if not self._own.is_dir():
             raise BadInput(
                 f"dir: there is no authority in {self.folder}.",
                 "Create one with: lefleet certs init, or name its folder with --dir.",

@@ -64,6 +64,8 @@ _WITH_FILE: dict[str, type] = {
 }
 """Commands with a config file or manifest: a --key=value flag that is not among the command's own
 overrides a field of the file."""
+_ALSO_A_FIELD = "insecure"
+"""A flag of serve and a field of its manifest: --insecure and --insecure=true both work."""
 
 
 class ParsedCommand(NamedTuple):
@@ -103,7 +105,8 @@ def absolute(path: Path | str, field: str) -> Path:
 def _is_override(argument: str, command: type) -> bool:
     """Whether a flag sets a field of the config or manifest rather than of the command."""
     name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
-    return argument.startswith("--") and "=" in argument and name not in _flags(command)
+    is_own = name in _flags(command) and name != _ALSO_A_FIELD
+    return argument.startswith("--") and "=" in argument and not is_own
 
 
 def _require_equals_signs(arguments: list[str], command: type) -> None:
