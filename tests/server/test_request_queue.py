@@ -172,6 +172,18 @@ def test_what_is_sent_again_is_neither_superseded_nor_answered_twice():
     assert queue.superseded(robot) == 1
 
 
+def test_only_what_finds_room_is_of_use():
+    """One request in flight and one that waits; a robot that sends more is slowed down."""
+    robot = session("a")
+    queue = queue_of(robot)
+    assert queue.put(robot, incoming(1))
+    queue.next_to_prepare()
+    found_room = [queue.put(robot, incoming(seq_id)) for seq_id in (1, 2, 2, 3, 1)]
+    assert found_room == [False, True, False, False, False]
+    queue.remove(robot)
+    assert not queue.put(robot, incoming(4))
+
+
 def test_the_same_number_in_another_episode_is_another_request():
     robot = session("a")
     queue = queue_of(robot)
