@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 import trustme
 
+from lefleet.certs.access import access_control, read_access
 from lefleet.certs.authority import Authority
-from lefleet.cli.network import open_again
-from lefleet.cli.signals import StopSignals
+from lefleet.cli.network import open_again, open_node
+from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet_client.remote import RemoteError, RemotePolicy
 from lefleet_client.transport import CannotOpen, Tls, ZenohSettings, ZenohTransport
-from tests.certs.fleet import make_certificates
+from lefleet_client.wire import ServiceKeys, matching_servers
+from tests.certs.fleet import FREE_TLS_PORT, make_certificates
 from tests.cli.child import Child, reserved_port
 from tests.client.remote.scripted import ScriptedServer, hurried, observation
+from tests.client.transport.networks import Router
 from tests.client.transport.test_tls import certificates
 from tests.client.transport.waiting import LONG_S, Log, eventually
 
@@ -120,6 +123,43 @@ def test_a_running_router_takes_up_a_new_access_list(tmp_path, port):
         assert stack.enter_context(robot(endpoint, folder, "new")).infer(observation())
         router.signal(signal.SIGTERM)
         assert router.end() == 0
+
+
+def test_servers_behind_a_router_learn_of_each_other_under_one_name(tmp_path):
+    """Zenoh forwards nothing between two peers of one router."""
+    make_certificates(tmp_path)
+    hub, tls = Tls.folder(tmp_path / "server-hub"), Tls.folder(tmp_path / "server-a")
+    extra = {"access_control": access_control(read_access(hub.access))}
+    key = matching_servers(server="a").alive
+    with ExitStack() as stack:
+        router = Router(FREE_TLS_PORT, tls=hub, **extra)
+        stack.callback(router.close)
+        settings = ZenohSettings(mode="peer", connect=(router.endpoint,), tls=tls)
+        nodes = [stack.enter_context(open_node(settings, StopSignals())) for _ in range(2)]
+        seen = Log()
+        nodes[0].watch(key, seen.add)
+        own = ServiceKeys("m", "r", "test").server("a").alive
+        nodes[1].announce(own)
+        seen.wait_for((own, True))
+
+
+def test_a_server_waits_for_its_router(port, caplog):
+    endpoint = f"tcp/127.0.0.1:{port}"
+    settings = ZenohSettings(mode="peer", connect=(endpoint,), open_timeout_s=0.2)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(open_node, settings, StopSignals())
+        eventually(lambda: "event=waiting_for_router" in caplog.text)
+        router = Router(endpoint)
+        opening.result(LONG_S).close()
+        router.close()
+
+
+def test_a_signal_ends_the_wait_for_a_router(port):
+    signals = StopSignals()
+    signals.stop()
+    settings = ZenohSettings(mode="peer", connect=(f"tcp/127.0.0.1:{port}",), open_timeout_s=0.2)
+    with pytest.raises(StoppedEarly):
+        open_node(settings, signals)
 
 
 def test_a_node_that_cannot_be_opened_again_is_tried_until_it_can(caplog):

@@ -14,7 +14,9 @@ from urllib.request import urlopen
 import pytest
 
 from lefleet.certs.authority import Authority
+from lefleet.cli.network import open_node
 from lefleet.cli.serve import served_fields, served_text
+from lefleet.cli.signals import StopSignals
 from lefleet.policy.settings import ModelSettings
 from lefleet.server import instances
 from lefleet.server.capture import CapturedModel, CaptureRing
@@ -304,7 +306,8 @@ def test_a_port_in_use_ends_with_1_before_a_checkpoint_is_looked_for(lefleet, qu
 
 
 def _at(router: Router) -> ZenohTransport:
-    return ZenohTransport.open(ZenohSettings(connect=(router.endpoint,)))
+    """A server's node behind a router."""
+    return open_node(ZenohSettings(mode="peer", connect=(router.endpoint,)), StopSignals())
 
 
 def _twin(folder: Path, router: Router) -> tuple[str, ...]:

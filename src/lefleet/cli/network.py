@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from lefleet.certs.listener import TlsFiles, listener
 from lefleet.cli.commands import ConnectOptions, RouterCommand, TlsOptions
 from lefleet.cli.output import log_to_stderr, print_json, printable
@@ -13,6 +15,7 @@ from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import RemoteError
 from lefleet_client.transport import (
     BadSettings,
+    CannotOpen,
     Tls,
     TransportError,
     ZenohSettings,
@@ -97,11 +100,32 @@ def route(command: RouterCommand) -> int:
     return 0
 
 
+def open_node(settings: ZenohSettings, signals: StopSignals) -> ZenohTransport:
+    """The node of a server. One that only connects to a router waits for it.
+
+    To Zenoh it is then a client: a router forwards nothing between two peers, so two servers under
+    one name would not learn of each other.
+    """
+    settings = listener(settings)
+    if settings.mode != "peer" or settings.listen or len(settings.connect) != 1:
+        return ZenohTransport.open(settings)
+    is_logged = False
+    while True:
+        try:
+            return ZenohTransport.open(replace(settings, mode="client"))
+        except CannotOpen as error:
+            if not is_logged:
+                _LOG.warning("event=waiting_for_router reason=%r", str(error))
+            is_logged = True
+            if signals.wait(_LOOK_S):
+                raise StoppedEarly from None
+
+
 def open_again(settings: ZenohSettings, signals: StopSignals) -> ZenohTransport:
     """The node after its files have changed; it is tried until it opens, or a signal comes."""
     while True:
         try:
-            transport = ZenohTransport.open(listener(settings))
+            transport = open_node(settings, signals)
         except (TransportError, BadInput) as error:
             _LOG.error("event=not_reopened reason=%r", str(error))
             if signals.wait(_LOOK_S):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lefleet.certs.listener import TlsFiles, listener
+from lefleet.certs.listener import TlsFiles
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import ReplayCommand, ServeCommand
-from lefleet.cli.network import network_errors, open_again, wait_for_change
+from lefleet.cli.network import network_errors, open_again, open_node, wait_for_change
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
 from lefleet.errors import BadInput
@@ -131,7 +131,7 @@ def _serve(manifest: Manifest, signals: StopSignals, stack: ExitStack, *, as_jso
     """Serve until a signal comes; when certificate files have changed, drain and serve again."""
     monitoring = _monitor(manifest, stack)
     files = TlsFiles(manifest.zenoh)
-    transport = stack.enter_context(ZenohTransport.open(listener(manifest.zenoh)))
+    transport = stack.enter_context(open_node(manifest.zenoh, signals))
     _LOG.info("event=loading model=%s device=%s", manifest.model_name, manifest.model.device)
     policy = load_served(manifest)
     for warning in policy.warnings:
