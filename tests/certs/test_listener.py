@@ -119,7 +119,7 @@ def test_a_node_with_a_list_joins_no_other_router(hub):
 
 
 def test_a_node_that_listens_needs_a_servers_certificate(certificates):
-    with pytest.raises(BadSettings, match=r"robot-arm, .* of a server is needed"):
+    with pytest.raises(BadSettings, match=r"robot-arm, .* role server is needed"):
         listener(settings_of(certificates / "robot-arm"))
 
 

@@ -16,6 +16,7 @@ from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
 from lefleet_client.wire import STATUS, ServiceKeys
+from tests.certs.fleet import make_certificates
 from tests.cli.child import Child
 from tests.client.remote.scripted import ScriptedServer
 from tests.client.transport.networks import FREE_PORT, Router
@@ -168,6 +169,16 @@ def test_what_does_not_work_is_said_in_one_line(lefleet, command, arguments, cod
     assert (found, out) == (code, "")
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_a_servers_certificate_is_refused(lefleet, tmp_path):
+    """It may ask no server anything, so that no server would seem to run."""
+    make_certificates(tmp_path)
+    code, _, err = lefleet(
+        "fleet", "--connect", "tls/127.0.0.1:1", "--tls", str(tmp_path / "server-a")
+    )
+    assert code == 2
+    assert "the role operator or robot is needed" in err
 
 
 def test_a_ping_of_an_unknown_service_names_the_services_there_are(lefleet, router, servers):

@@ -51,11 +51,14 @@ def connect(command: ConnectOptions) -> ZenohTransport:
     because a client connects only to the first that answers."""
     if not 0 < command.timeout_s <= 3600:
         raise BadInput(f"timeout_s: {command.timeout_s:g} is not between 0 and 3600.")
+    tls = _tls(command)
+    # The access list answers no questions of a server: it would seem that there are no servers.
+    certified_name(tls, "", "client_id", ("operator", "robot"))
     return ZenohTransport.open(
         ZenohSettings(
             mode="client" if len(command.connect) == 1 else "peer",
             connect=command.connect,
-            tls=_tls(command),
+            tls=tls,
             insecure=command.insecure,
             open_timeout_s=command.timeout_s,
         )

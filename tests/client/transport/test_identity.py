@@ -95,7 +95,7 @@ def test_what_is_no_certificate_is_named(tmp_path, content):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(BadSettings, match=r"^tls\.cert: .*No such file"):
+    with pytest.raises(BadSettings, match=r"^tls\.cert: .*there is no file"):
         certificate_identity(tmp_path / "cert.pem")
 
 
@@ -144,8 +144,14 @@ def test_a_node_goes_by_the_name_of_its_certificate(tmp_path):
         certified_name(tls, "leg", "client_id", ("robot", "operator"))
 
 
+def test_the_folder_of_one_name_is_asked_for_where_another_was_given(tmp_path):
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(BadSettings, match=r"there is no file .*cert.pem'; .* certs/robot-NAME"):
+            certified_name(Tls.folder(folder), "", "client_id", ("robot",))
+
+
 def test_a_certificate_of_another_role_is_refused(tmp_path):
-    with pytest.raises(BadSettings, match=r"operator-jo, .* of a server is needed; .* server NAME"):
+    with pytest.raises(BadSettings, match=r"operator-jo, .* role server is needed; .* server NAME"):
         certified_name(named(tmp_path, "operator-jo"), "gpu", "server_name", ("server",))
 
 

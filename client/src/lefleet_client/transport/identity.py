@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet_client.transport.errors import BadSettings
-from lefleet_client.transport.settings import Tls
+from lefleet_client.transport.settings import Tls, no_file
 
 ROLES = ("robot", "server", "operator")
 WARN_BEFORE = timedelta(days=30)
@@ -65,6 +65,8 @@ def certificate_identity(path: str | Path) -> CertificateIdentity:
     try:
         with Path(path).open("rb") as file:
             found = _PEM.search(file.read(_LARGEST_FILE))
+    except (FileNotFoundError, NotADirectoryError):
+        raise BadSettings(no_file("cert", str(path))) from None
     except OSError as error:
         raise BadSettings(f"tls.cert: {str(path)!r} cannot be read: {error.strerror}") from None
     if found is None:
@@ -97,8 +99,8 @@ def certified_name(tls: Tls | None, given: str, field: str, roles: tuple[str, ..
         return given
     if identity.role not in roles:
         raise BadSettings(
-            f"tls.cert: {tls.cert!r} is the certificate of {identity.common_name}, and that of a "
-            f"{' or '.join(roles)} is needed; make it with lefleet certs {roles[0]} NAME"
+            f"tls.cert: {tls.cert!r} is the certificate of {identity.common_name}, and the role "
+            f"{' or '.join(roles)} is needed; make one with lefleet certs {roles[0]} NAME"
         )
     if given and given != identity.name:
         raise BadSettings(

@@ -135,12 +135,20 @@ def _tls_values(tls: Tls | None) -> dict[str, object]:
     }
 
 
+def no_file(name: str, path: str) -> str:
+    """That a file of `tls` is missing; often another folder is meant."""
+    return (
+        f"tls.{name}: there is no file {path!r}; tls is the folder of one name, such as "
+        "certs/robot-NAME or certs/server-NAME"
+    )
+
+
 def require_usable(tls: Tls) -> None:
     """Refuse files that are missing or do not belong together, as a folder copied in part."""
     for name in ("ca", "cert", "key"):
         path = getattr(tls, name)
         if not Path(path).is_file():
-            raise BadSettings(f"tls.{name}: there is no file {path!r}")
+            raise BadSettings(no_file(name, path))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_verify_locations(tls.ca)
@@ -172,9 +180,14 @@ def _require_endpoints(settings: ZenohSettings) -> None:
                 )
             is_encrypted = endpoint.startswith(_ENCRYPTED)
             if settings.tls is not None and not is_encrypted:
-                raise BadSettings(f"{name}: {endpoint!r} is not encrypted, but tls is set")
+                raise BadSettings(
+                    f"{name}: {endpoint!r} is not encrypted, but tls is set. Write tls/{place}"
+                )
             if settings.tls is None and is_encrypted:
-                raise BadSettings(f"{name}: {endpoint!r} needs tls.ca, tls.cert and tls.key")
+                raise BadSettings(
+                    f"{name}: {endpoint!r} needs tls.ca, tls.cert and tls.key. Give the folder "
+                    "that lefleet certs made as tls"
+                )
             if _is_open(endpoint) and not settings.insecure:
                 raise BadSettings(
                     f"{name}: {endpoint!r} is beyond this machine and not encrypted: anyone on the "
