@@ -122,7 +122,7 @@ def _beside(name: str, checkpoint: Path, end: End, folder: Path, rounds: int) ->
             cell.sent += attack["sent"]
             cell.octets += attack["octets"]
             cell.shares.append(attack["share"])
-            _settle(robot)
+            cell.errors += _settle(robot)
             cell.resident_mb.append(_resident_mb(server))
             done, _ = _round(robot, attacker, {"do": "burn", "share": attack["share"]})
             cell.beside_control += done["seconds"]
@@ -139,10 +139,11 @@ def _round(robot: Child, attacker: Child, order: dict[str, object]) -> tuple[Any
     return json.loads(robot.line(patience_s)), json.loads(attacker.line(patience_s))
 
 
-def _settle(robot: Child) -> None:
+def _settle(robot: Child) -> list[str]:
     """Wait until what the attack left behind is worked off: the control must not pay for it."""
     robot.tell("settle")
-    robot.line(_START_S)
+    is_settled = json.loads(robot.line(_START_S))["is_settled"]
+    return [] if is_settled else [f"slow for {2 * TIMEOUT_S:g} s after the attack"]
 
 
 def _server(name: str, checkpoint: Path, endpoint: str, end: End, folder: Path) -> Child:
@@ -214,7 +215,7 @@ class Robot:
                 quick = quick + 1 if self._ask() < 2 * self._usual_s else 0
             except RemoteError:
                 quick = 0
-        return {"quick": quick}
+        return {"is_settled": quick == 5}
 
     def window(self) -> dict[str, Any]:
         """Ask at a fixed rate; a request counts from the moment when it was due."""

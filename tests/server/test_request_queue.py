@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.server.request_queue import (
-    Incoming,
-    RequestQueue,
-    RoundRobin,
-    rest_after_failure,
-)
+from lefleet.server import request_queue
+from lefleet.server.request_queue import Incoming, RequestQueue, RoundRobin, rests_until
 from lefleet.server.session import Session
 from lefleet_client import wire
 from tests.server.samples import LIMITS, session_open
@@ -70,11 +66,12 @@ def test_a_greedy_robot_gets_every_other_turn_and_no_more():
     assert grants.count("greedy") == grants.count("modest") == 20
 
 
-def test_a_session_whose_request_failed_rests_while_others_are_served():
+def test_a_session_whose_request_failed_rests_while_others_are_served(monkeypatch):
+    monkeypatch.setattr(request_queue, "_LONGEST_REST_S", 60.0)
     costly, modest = session("costly"), session("modest")
     queue = queue_of(costly, modest)
     queue.put(costly, incoming(1))
-    queue.finish(queue.next_to_prepare(), rest_s=60.0)
+    queue.finish(queue.next_to_prepare(), wasted_s=60.0)
     for seq_id in range(2, 5):
         queue.put(costly, incoming(seq_id))
         queue.put(modest, incoming(seq_id))
@@ -86,14 +83,34 @@ def test_a_session_is_served_again_when_it_has_rested():
     robot = session("a")
     queue = queue_of(robot)
     queue.put(robot, incoming(1))
-    queue.finish(queue.next_to_prepare(), rest_s=0.01)
+    queue.finish(queue.next_to_prepare(), wasted_s=0.001)
     queue.put(robot, incoming(2))
     assert answer_next(queue) == ("a", 2)
 
 
-@pytest.mark.parametrize(("spent_s", "rest_s"), [(0.0, 0.0), (0.01, 0.09), (5.0, 1.0)])
-def test_a_costly_failure_earns_a_rest(spent_s, rest_s):
-    assert rest_after_failure(spent_s) == pytest.approx(rest_s)
+@pytest.mark.parametrize(
+    ("others_s", "wasted_s", "expected_s"),
+    [
+        (0.0, 0.01, 100.09),
+        (100.5, 0.01, 100.59),  # others rest first: all together get a tenth of a thread
+        (100.5, 5.0, 101.0),
+    ],
+)
+def test_sessions_rest_one_after_the_other(others_s, wasted_s, expected_s):
+    assert rests_until(100.0, others_s, wasted_s) == pytest.approx(expected_s)
+
+
+def test_many_sessions_that_fail_rest_longer_than_one(monkeypatch):
+    """Four sessions with costly requests got four tenths of a thread."""
+    monkeypatch.setattr(request_queue, "_LONGEST_REST_S", 600.0)
+    robots = [session(name) for name in "abcd"]
+    queue = queue_of(*robots)
+    for robot in robots:
+        queue.put(robot, incoming(1))
+    for job in [queue.next_to_prepare() for _ in robots]:
+        queue.finish(job, wasted_s=10.0)
+    ends = sorted(one.rests_until_s for one in queue._mailboxes.values())
+    assert ends[-1] - ends[0] >= 3 * 9 * 10.0
 
 
 def test_a_robot_has_one_request_in_flight_at_most():

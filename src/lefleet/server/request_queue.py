@@ -50,7 +50,7 @@ class _Mailbox:
     in_flight: Incoming | None = None
     superseded: int = 0
     rests_until_s: float = 0.0
-    """It gets no turn before; see `rest_after_failure`."""
+    """It gets no turn before; see `rests_until`."""
 
     def holds(self, incoming: Incoming) -> bool:
         """Whether this very request is here already: robots send again what may be lost."""
@@ -66,13 +66,14 @@ class _Mailbox:
         return [one.number for one in (self.newest, self.in_flight) if one is not None]
 
 
-def rest_after_failure(spent_s: float) -> float:
-    """How long a session waits for its next turn after a request that failed in preparing.
+def rests_until(now_s: float, others_s: float, wasted_s: float) -> float:
+    """When a session gets its next turn after it wasted so much of a prepare thread's time.
 
-    So requests that are costly to refuse take a tenth of a thread at most, at whatever rate they
-    are sent. A robot whose request failed once hardly notices it.
+    Sessions rest one after the other, `others_s` is when the last one has rested. So what is costly
+    to refuse takes a tenth of a thread at most, at whatever rate and from however many sessions it
+    is sent. A robot whose request failed once hardly notices it.
     """
-    return min(9 * spent_s, _LONGEST_REST_S)
+    return min(max(now_s, others_s) + 9 * wasted_s, now_s + _LONGEST_REST_S)
 
 
 class RequestQueue:
@@ -94,6 +95,7 @@ class RequestQueue:
         self._preparing: set[Job] = set()
         self._prepared: deque[Job] = deque()
         self._in_flight = 0
+        self._rests_until_s = 0.0
         self._is_closed = False
 
     def add(self, session: Session) -> None:
@@ -151,15 +153,20 @@ class RequestQueue:
             self._has_incoming.notify()
             return job
 
-    def finish(self, job: Job, rest_s: float = 0.0) -> None:
+    def finish(self, job: Job, wasted_s: float = 0.0) -> None:
         """The request is answered, or never will be: the session's next one may be taken, after
-        a rest."""
+        a rest where time was wasted on this one."""
         with self._lock:
             self._in_flight -= 1
             self._preparing.discard(job)
             if (mailbox := self._mailboxes.get(job.session.id)) is not None:
                 mailbox.in_flight = None
-                mailbox.rests_until_s = time.monotonic() + rest_s if rest_s else 0.0
+                mailbox.rests_until_s = 0.0
+                if wasted_s:
+                    self._rests_until_s = rests_until(
+                        time.monotonic(), self._rests_until_s, wasted_s
+                    )
+                    mailbox.rests_until_s = self._rests_until_s
             self._has_incoming.notify()
             self._notify_idle()
 

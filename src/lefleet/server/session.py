@@ -36,6 +36,7 @@ class SessionCounters:
     answered: int = 0
     failed: int = 0
     superseded: int = 0
+    probes: int = 0
     queue_wait_ms: float = 0.0
     inference_ms: float = 0.0
     image_codec: str = ""

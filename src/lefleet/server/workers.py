@@ -20,7 +20,7 @@ from lefleet.server.conversion import (
 )
 from lefleet.server.monitoring import BusyMeter
 from lefleet.server.observers import EventCounts, Observer, RequestOutcome, RequestResult
-from lefleet.server.request_queue import Job, RequestQueue, rest_after_failure
+from lefleet.server.request_queue import Job, RequestQueue
 from lefleet.server.session import SentChunk
 from lefleet_client import wire
 from lefleet_client.transport import TransportError
@@ -28,6 +28,8 @@ from lefleet_client.transport import TransportError
 _LOG = logging.getLogger(__name__)
 _JOIN_S = 5.0
 _REASON = 1000
+_FREE_PROBES = 64
+"""A robot sends fewer in a session; the time for further ones counts as wasted."""
 
 
 class Workers:
@@ -80,16 +82,17 @@ class Workers:
 
     def _prepare_all(self) -> None:
         while (job := self._queue.next_to_prepare()) is not None:
-            is_prepared, rest_s = False, 0.0
+            is_prepared, is_wasted = False, False
             try:
                 is_prepared = self._prepare(job)
+                is_wasted = job.session.counters.probes > _FREE_PROBES
             except Exception as error:  # noqa: BLE001 - one robot's request must not end the thread
                 self._fail(job, error)
-                rest_s = rest_after_failure(time.monotonic() - job.taken_s)
+                is_wasted = True
             if is_prepared:
                 self._queue.put_prepared(job)
             else:
-                self._queue.finish(job, rest_s)
+                self._queue.finish(job, time.monotonic() - job.taken_s if is_wasted else 0.0)
 
     def _prepare(self, job: Job) -> bool:
         """Whether there is something to infer."""
@@ -124,6 +127,7 @@ class Workers:
         policy_frame(observation, used)
         decode_ms = (time.monotonic() - job.taken_s) * 1000
         session.send_event(wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms), header)
+        session.counters.probes += 1
         self.probes.add(codec_of(observation))
 
     def _infer_all(self) -> None:

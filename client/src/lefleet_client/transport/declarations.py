@@ -68,14 +68,17 @@ class Declaration:
 
 _SHARE = 0.15
 _BURST_S = 0.001
+_RECEIVED_BYTE_S = 1e-9
+"""What Zenoh's own threads take for a byte that arrives: 0.8 to 1 ns, measured over loopback."""
 _LONGEST_PAUSE_S = 0.05
 
 
 def pause_s(wasted_s: float, passed_s: float) -> float:
-    """How long a receiver pauses that wasted so much processor time in so much time.
+    """How long a receiver pauses after messages of no use took so much processor time of this time.
 
-    Messages of no use get less than 15 % of a core. Receivers hold Python's lock, so a flood would
-    otherwise slow down every thread that works for others; this way it waits in the network.
+    They get less than 15 % of a core, Zenoh's work for them included. Receivers hold Python's lock,
+    so a flood would otherwise slow down every thread that works for others; this way it waits in
+    the network.
     """
     return min(max(0.0, wasted_s / _SHARE - passed_s), _LONGEST_PAUSE_S)
 
@@ -99,7 +102,7 @@ class Receiver(Declaration):
     def _run(self, items: Iterable[Any]) -> None:
         began_s, used_s, wasted_s = time.monotonic(), time.thread_time(), 0.0
         for item in items:
-            is_useful = False
+            is_useful, size = False, 0 if item.payload is None else len(item.payload)
             try:
                 if not self.is_closed:
                     is_useful = self._deliver(item) is True
@@ -108,7 +111,8 @@ class Receiver(Declaration):
             # A query is over when it is released, and that must not wait for the next one.
             del item
             before_s, used_s = used_s, time.thread_time()
-            wasted_s += 0.0 if is_useful else used_s - before_s
+            if not is_useful:
+                wasted_s += used_s - before_s + size * _RECEIVED_BYTE_S
             if wasted_s > _BURST_S:
                 time.sleep(pause_s(wasted_s, time.monotonic() - began_s))
                 began_s, wasted_s = time.monotonic(), 0.0

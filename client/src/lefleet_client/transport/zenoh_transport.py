@@ -43,7 +43,7 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 from lefleet_client.wire import MAX_MESSAGE_BYTES
 
 _LOG = logging.getLogger(__name__)
-WAITING_SAMPLES = 8
+WAITING_SAMPLES = 2
 """Few, because all senders wait behind them: each link waits for its turn, and so a flood on one
 link takes only every other turn from a robot on another link."""
 WAITING_QUESTIONS = 128
