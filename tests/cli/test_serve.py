@@ -334,7 +334,7 @@ def test_a_second_server_of_one_name_ends_with_2(life, lefleet, routers):
         code, _, err = lefleet(*_twin(folder, router))
     assert code == 2
     assert f"the name twin (instance {first.status().instance_id})" in err
-    assert err.endswith("Stop it, or give this one another --server_name.\n")
+    assert "Stop it, or give this one another --server_name; with TLS, a certificate" in err
 
 
 def test_a_server_that_meets_an_earlier_one_of_its_name_drains_and_ends_with_2(

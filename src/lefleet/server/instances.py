@@ -56,7 +56,7 @@ def require_free_name(transport: Transport, keys: wire.ServerKeys, lease_s: floa
 def name_taken(server: str, instance: str) -> BadInput:
     return BadInput(
         f"server_name: another server runs under the name {server} (instance {instance}).",
-        "Stop it, or give this one another --server_name.",
+        "Stop it, or give this one another --server_name; with TLS, a certificate of its own.",
     )
 
 

@@ -20,6 +20,7 @@ from lefleet_client.transport import (
     Tls,
     certificate_identity,
     certified_name,
+    require_usable,
     tls_warnings,
 )
 
@@ -148,6 +149,14 @@ def test_the_folder_of_one_name_is_asked_for_where_another_was_given(tmp_path):
     for folder in (tmp_path, tmp_path / "missing"):
         with pytest.raises(BadSettings, match=r"there is no file .*cert.pem'; .* certs/robot-NAME"):
             certified_name(Tls.folder(folder), "", "client_id", ("robot",))
+
+
+def test_a_folder_that_cannot_be_looked_into_is_named():
+    """As one of another user, which the superuser who may run this can read."""
+    folder = Tls.folder("x" * 300)
+    for use in (require_usable, lambda tls: certified_name(tls, "", "client_id", ("robot",))):
+        with pytest.raises(BadSettings, match=r"^tls\..*x/c.*\.pem' cannot be read: File name too"):
+            use(folder)
 
 
 def test_a_certificate_of_another_role_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """How to open a Zenoh session: values that were measured to work."""
 
 import json
+import os
 import ssl
 from ipaddress import ip_address
 from pathlib import Path
@@ -46,7 +47,8 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ca=str(folder / "ca.pem"),
             cert=str(folder / "cert.pem"),
             key=str(folder / "key.pem"),
-            access=str(access) if access.is_file() else "",
+            # Path.is_file raises where this user may not look.
+            access=str(access) if os.path.isfile(access) else "",  # noqa: PTH113
         )
 
 
@@ -147,8 +149,12 @@ def require_usable(tls: Tls) -> None:
     """Refuse files that are missing or do not belong together, as a folder copied in part."""
     for name in ("ca", "cert", "key"):
         path = getattr(tls, name)
-        if not Path(path).is_file():
-            raise BadSettings(no_file(name, path))
+        try:
+            Path(path).open("rb").close()
+        except (FileNotFoundError, NotADirectoryError):
+            raise BadSettings(no_file(name, path)) from None
+        except OSError as error:
+            raise BadSettings(f"tls.{name}: {path!r} cannot be read: {error.strerror}") from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_verify_locations(tls.ca)
