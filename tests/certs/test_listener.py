@@ -1,5 +1,6 @@
 """Nodes that others connect to: sizes, lists, and files that change."""
 
+import itertools
 import shutil
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,14 @@ from lefleet.certs.x509 import PemPair, make_leaf, new_serial
 from lefleet.errors import BadInput
 from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import ACTION, BadSettings, Tls, ZenohSettings, ZenohTransport
+from lefleet_client.transport import (
+    ACTION,
+    OBSERVATION,
+    BadSettings,
+    Tls,
+    ZenohSettings,
+    ZenohTransport,
+)
 from tests.certs.fleet import FREE_TLS_PORT, make_certificates
 from tests.client.remote.scripted import ScriptedServer, observation
 from tests.client.transport.networks import FREE_PORT, QUICK, Router, endpoint_of
@@ -86,6 +94,29 @@ def test_a_chunk_that_is_too_large_does_not_arrive(nodes, part):
     publisher.put(b"end", b"")
     assert sizes.wait(len) == [3]
     token.close()
+
+
+def test_a_flood_of_observations_ends_at_the_link_of_its_robot(hub, certificates):
+    """Behind a router all robots share the link to the server: what arrives there delays others."""
+    settings = listener(settings_of(hub, extra=QUICK))
+    with ExitStack() as stack:
+        hub_node = stack.enter_context(ZenohTransport.open(settings))
+        connect = (endpoint_of(hub_node._session, "router"),)
+        server, robot = (
+            stack.enter_context(ZenohTransport.open(ZenohSettings(connect=connect, tls=tls)))
+            for tls in map(Tls.folder, (certificates / "server-a", certificates / "robot-arm"))
+        )
+        numbers, ready = Log(), Log()
+        server.subscribe(KEYS.obs, lambda one: numbers.add(int(one.payload)))
+        server.announce(wire.ServiceKeys("act", "main", "fold").server("a").alive)
+        robot.watch(wire.ServiceKeys("act", "main", "fold").server("a").alive, ready.add)
+        ready.wait(len)
+        publisher = robot.publisher(KEYS.obs, OBSERVATION)
+        for number in itertools.count():
+            publisher.put(str(number).encode(), b"")
+            if len(numbers) >= 5:
+                break
+    assert max(numbers) > 2 * len(numbers)
 
 
 def test_honest_bodies_are_within_the_limits():

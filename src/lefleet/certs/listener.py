@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 _TREE = f"{ROOT}/**"
 _HEADER_BYTES = 1024
 """More than a header has, which travels beside the body."""
+MOST_OBSERVATIONS_HZ = 1000.0
 FileState = tuple[int, int, int]
 
 
@@ -46,6 +47,7 @@ def listener(settings: ZenohSettings) -> ZenohSettings:
         for warning in tls_warnings(settings.tls, datetime.now(UTC)):
             _LOG.warning("event=certificate_warning text=%r", warning)
     if settings.listen and settings.tls is not None:
+        extra["downsampling"] = rate_limits()
         # Others accept no other role's certificate from a node that listens.
         name = certified_name(settings.tls, "", "tls", ("server",))
         if not settings.tls.access:
@@ -69,6 +71,24 @@ def listener(settings: ZenohSettings) -> ZenohSettings:
         else:
             extra["access_control"] = access_control(read_access(settings.tls.access))
     return replace(settings, extra={**extra, **settings.extra})
+
+
+def rate_limits() -> list[dict[str, Any]]:
+    """Zenoh's setting `downsampling`: observations that follow closer on one link are dropped.
+
+    A robot waits for each answer, and none takes less than a millisecond. Only for TLS, where a
+    link has one certificate, and so one robot.
+    """
+    rule = {"key_expr": wire.matching_servers().any_client.obs, "freq": MOST_OBSERVATIONS_HZ}
+    return [
+        {
+            "id": "observations",
+            "flows": ["ingress"],
+            "messages": ["put"],
+            "link_protocols": ["tls", "quic"],
+            "rules": [rule],
+        }
+    ]
 
 
 def size_limits() -> list[dict[str, Any]]:

@@ -86,13 +86,17 @@ def pause_s(wasted_s: float, passed_s: float) -> float:
 class Receiver(Declaration):
     """Hands every item of a subscriber or queryable to `deliver`, on a thread of its own.
 
-    `deliver` returns True for an item that was of use; the time for others is limited. Zenoh would
-    start a thread for a callback too, but as a daemon if a daemon thread declares.
+    `deliver` returns True for an item that was of use; one that is paced limits the time for
+    others. Zenoh would start a thread for a callback too, but as a daemon if a daemon thread
+    declares.
     """
 
-    def __init__(self, entity: Any, name: str, deliver: Callable[[Any], object]) -> None:
+    def __init__(
+        self, entity: Any, name: str, deliver: Callable[[Any], object], *, is_paced: bool = False
+    ) -> None:
         super().__init__(entity)
         self._deliver = deliver
+        self._is_paced = is_paced
         try:
             TransportThread(f"zenoh {name}", self._run, entity.handler).start()
         except BaseException:
@@ -111,7 +115,7 @@ class Receiver(Declaration):
             # A query is over when it is released, and that must not wait for the next one.
             del item
             before_s, used_s = used_s, time.thread_time()
-            if not is_useful:
+            if self._is_paced and not is_useful:
                 wasted_s += used_s - before_s + size * _RECEIVED_BYTE_S
             if wasted_s > _BURST_S:
                 time.sleep(pause_s(wasted_s, time.monotonic() - began_s))
@@ -121,11 +125,18 @@ class Receiver(Declaration):
 class Watch(Receiver):
     """Hands changes of presence on, and keeps which keys are present; one lock guards those."""
 
-    def __init__(self, entity: Any, pattern: str, on_change: Callable[[str, bool], object]) -> None:
+    def __init__(
+        self,
+        entity: Any,
+        pattern: str,
+        on_change: Callable[[str, bool], object],
+        *,
+        is_paced: bool = False,
+    ) -> None:
         self._on_change = on_change
         self._keys: set[str] = set()
         self._keys_lock = threading.Lock()
-        super().__init__(entity, pattern, self._change)
+        super().__init__(entity, pattern, self._change, is_paced=is_paced)
 
     def present(self, pattern: str) -> frozenset[str]:
         """The keys that match."""

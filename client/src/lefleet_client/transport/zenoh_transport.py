@@ -69,11 +69,14 @@ class ZenohTransport:
     thread has it. A transport that is still open when the program is over is closed then.
     """
 
-    def __init__(self, session: zenoh.Session) -> None:
+    def __init__(self, session: zenoh.Session, *, is_paced: bool = False) -> None:
         self._lock = threading.RLock()
         self._declared: dict[Declaration, None] = {}
         self._is_closed = False
         self._pid = os.getpid()
+        # Each sender has its own link to a node that listens, so a flood waits on that of its own.
+        # Over the link from a router it would hold up all others.
+        self._is_paced = is_paced
         self._session: zenoh.Session | None = session
         del session
         try:
@@ -94,7 +97,7 @@ class ZenohTransport:
         failure: TransportError
         with inside_zenoh():
             try:
-                return cls(zenoh.open(config))
+                return cls(zenoh.open(config), is_paced=bool(settings.listen))
             except TransportError as error:
                 failure = _without_frames(error)
             except zenoh.ZError as error:
@@ -137,6 +140,7 @@ class ZenohTransport:
                 session.declare_subscriber(place, zenoh.handlers.FifoChannel(WAITING_SAMPLES)),
                 pattern,
                 deliver,
+                is_paced=self._is_paced,
             )
         )
 
@@ -153,6 +157,7 @@ class ZenohTransport:
                 session.declare_queryable(place, zenoh.handlers.RingChannel(WAITING_QUESTIONS)),
                 pattern,
                 deliver,
+                is_paced=self._is_paced,
             )
         )
 
@@ -184,6 +189,7 @@ class ZenohTransport:
                 session.liveliness().declare_subscriber(place, history=True),
                 pattern,
                 lambda key, is_alive: attempt(f"presence of {pattern}", on_presence, key, is_alive),
+                is_paced=self._is_paced,
             )
         )
 
