@@ -21,7 +21,7 @@ from benchmarks.serving.links import End, same_host
 from benchmarks.workshop import Workshop, python, say
 from lefleet_client.remote import RemoteError, RemotePolicy
 
-RATE_HZ = 20.0
+RATE_HZ = 10.0
 WINDOW_S = 1.0
 ROUNDS = 10
 MOST_SLOWER = 2.0

@@ -1,5 +1,6 @@
 """Commands as a user types them, in this process."""
 
+import logging
 import signal
 import sys
 
@@ -27,7 +28,11 @@ def lefleet(monkeypatch, capsys, tmp_path):
             code = end.code
         return code, *capsys.readouterr()
 
-    return run
+    yield run
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        # It writes to a stderr that ends with this test.
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

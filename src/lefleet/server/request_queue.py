@@ -70,10 +70,10 @@ def rests_until(now_s: float, others_s: float, wasted_s: float) -> float:
     """When a session gets its next turn after it wasted so much of a prepare thread's time.
 
     Sessions rest one after the other, `others_s` is when the last one has rested. So what is costly
-    to refuse takes a tenth of a thread at most, at whatever rate and from however many sessions it
-    is sent. A robot whose request failed once hardly notices it.
+    to refuse takes a twentieth of a thread at most, at whatever rate and from however many sessions
+    it is sent. A robot whose request failed once hardly notices it.
     """
-    return min(max(now_s, others_s) + 9 * wasted_s, now_s + _LONGEST_REST_S)
+    return min(max(now_s, others_s) + 19 * wasted_s, now_s + _LONGEST_REST_S)
 
 
 class RequestQueue:

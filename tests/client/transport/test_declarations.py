@@ -13,10 +13,10 @@ from tests.client.transport.waiting import until
 @pytest.mark.parametrize(
     ("wasted_s", "passed_s", "expected_s"),
     [
-        (0.0015, 0.0015, 0.0085),  # busy all the time
+        (0.0015, 0.0015, 0.006),  # busy all the time
         (0.0015, 0.01, 0.0),
         (0.0015, 10.0, 0.0),
-        (5.0, 5.0, 0.05),  # one costly message must not stop the others for long
+        (5.0, 5.0, 0.01),  # one costly message must not stop the others for long
     ],
 )
 def test_a_receiver_pauses_when_it_wasted_more_than_its_share(wasted_s, passed_s, expected_s):

@@ -66,17 +66,17 @@ class Declaration:
             _LOG.debug("undeclare: %s", error)
 
 
-_SHARE = 0.15
-_BURST_S = 0.001
+_SHARE = 0.2
+_BURST_S = 0.0003
 _RECEIVED_BYTE_S = 1e-9
 """What Zenoh's own threads take for a byte that arrives: 0.8 to 1 ns, measured over loopback."""
-_LONGEST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.01
 
 
 def pause_s(wasted_s: float, passed_s: float) -> float:
     """How long a receiver pauses after messages of no use took so much processor time of this time.
 
-    They get less than 15 % of a core, Zenoh's work for them included. Receivers hold Python's lock,
+    They get less than 20 % of a core, Zenoh's work for them included. Receivers hold Python's lock,
     so a flood would otherwise slow down every thread that works for others; this way it waits in
     the network.
     """

@@ -43,9 +43,9 @@ from lefleet_client.transport.settings import ZenohSettings, zenoh_config
 from lefleet_client.wire import MAX_MESSAGE_BYTES
 
 _LOG = logging.getLogger(__name__)
-WAITING_SAMPLES = 2
-"""Few, because all senders wait behind them: each link waits for its turn, and so a flood on one
-link takes only every other turn from a robot on another link."""
+WAITING_SAMPLES = 1
+"""One, because all senders wait behind it: each link waits for its turn, and so a flood on one link
+takes only every other turn from a robot on another link."""
 WAITING_QUESTIONS = 128
 _COPIED_AT_ONCE = 65536
 """Chunks are smaller, which robots keep for a while; Zenoh's memory is not theirs to keep."""
