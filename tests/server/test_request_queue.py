@@ -108,9 +108,9 @@ def test_many_sessions_that_fail_rest_longer_than_one(monkeypatch):
     for robot in robots:
         queue.put(robot, incoming(1))
     for job in [queue.next_to_prepare() for _ in robots]:
-        queue.finish(job, wasted_s=10.0)
+        queue.finish(job, wasted_s=1.0)
     ends = sorted(one.rests_until_s for one in queue._mailboxes.values())
-    assert ends[-1] - ends[0] >= 3 * 19 * 10.0
+    assert ends[-1] - ends[0] > 2 * 19 * 1.0
 
 
 def test_a_robot_has_one_request_in_flight_at_most():
