@@ -16,7 +16,8 @@ from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import stored_config
-from lefleet.loop.status import PLOT, run_status
+from lefleet.loop.status import run_status
+from lefleet.loop.success_plot import PLOT
 
 START_S = 30.0
 """How long a run may be without a controller before it counts as interrupted: a new

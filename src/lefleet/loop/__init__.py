@@ -11,6 +11,7 @@
     attempts       attempts at stages in the ledger: open, committed, closed
     controller     takes the next step until there is none
     status         what a run has come to, as JSON and as files for people
+    success_plot   its success as a picture
 
 Imports `ledger`, `stages`, `stats`, `process`, `records`; `cli` starts controllers and reads. All
 that a controller knows it reads from the ledger, so any of its processes can be killed at any

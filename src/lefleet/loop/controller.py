@@ -31,7 +31,8 @@ from lefleet.loop.state import (
     read_state,
     stored_config,
 )
-from lefleet.loop.status import PLOT, SUMMARY, write_summary
+from lefleet.loop.status import SUMMARY, write_summary
+from lefleet.loop.success_plot import PLOT
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
 

@@ -2,7 +2,7 @@
 
 summary.json           the run as `lefleet status --json` shows it
 tasks.csv              success of every task in every cycle, with its exact interval
-success.png            success over cycles
+success.png            success over cycles, and films of the last one
 evidence_cycle_N.png   how the gate of cycle N reached its verdict
 """
 
@@ -15,10 +15,10 @@ import msgspec
 
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.state import CycleState, read_state
+from lefleet.loop.success_plot import PLOT, plot_success
 from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
 
-PLOT = "success.png"
 SUMMARY = "summary.json"
 TASKS = "tasks.csv"
 
@@ -69,7 +69,8 @@ def write_summary(ledger: Ledger, row: RunRow, folder: Path) -> None:
     cycles = [cycle for cycle in status["cycles"] if cycle["success_rate"] is not None]
     write_durably(folder / TASKS, task_table(cycles).encode())
     if cycles:
-        _plot(cycles, status["id"], folder / PLOT)
+        films = sorted(folder.glob(f"cycle_{cycles[-1]['index']}/evaluate/videos/*.mp4"))
+        plot_success(cycles, status["id"], films, folder / PLOT)
     for cycle in read_state(ledger, row).cycles:
         if (gate := cycle.gate()) is not None:
             title = f"{row.id}, cycle {cycle.index}: candidate against baseline"
@@ -87,31 +88,3 @@ def task_table(cycles: list[dict[str, Any]]) -> str:
             row = (cycle["index"], task, found["success_rate"], low, high, found["episodes"])
             writer.writerow(row)
     return text.getvalue()
-
-
-def _plot(cycles: list[dict[str, Any]], run: str, path: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    places = [cycle["index"] for cycle in cycles]
-    rates = [cycle["success_rate"] for cycle in cycles]
-    low = [cycle["success_rate"] - cycle["interval"][0] for cycle in cycles]
-    high = [cycle["interval"][1] - cycle["success_rate"] for cycle in cycles]
-    axes.errorbar(places, rates, yerr=(low, high), fmt="o-", capsize=4, color="#1f5fa8")
-    for cycle in cycles:
-        label = f"{cycle['decision'] or ''}\n{cycle['demonstrations']} episodes"
-        axes.annotate(
-            label,
-            (cycle["index"], cycle["success_rate"]),
-            textcoords="offset points",
-            xytext=(8, -18),
-            fontsize=8,
-        )
-    axes.set(ylim=(-0.02, 1.05), xticks=places, xlabel="cycle", ylabel="success rate")
-    axes.set_title(f"{run}: success with exact 95 % intervals")
-    axes.margins(x=0.2)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
