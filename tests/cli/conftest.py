@@ -10,7 +10,8 @@ import pytest
 from lefleet.cli import main
 from lefleet.ledger import open_ledger
 from lefleet.records import ExpertDemos
-from tests.loop.states import config, decision, digest
+from tests.ledger.ledgers import REQUEST
+from tests.loop.states import config, decision, digest, record
 from tests.policy import tiny
 from tests.samples import checkpoint_record
 
@@ -33,6 +34,22 @@ def lefleet(monkeypatch, capsys, tmp_path):
     for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         # It writes to a stderr that ends with this test.
         root.removeHandler(handler)
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """A ledger with a finished run of one decided and one begun cycle, and an empty one."""
+    ledger = open_ledger(tmp_path / "runs")
+    ledger.create_run("a", msgspec.to_builtins(config(name="a")))
+    for cycle, stage in ((0, "collect"), (0, "train"), (0, "evaluate"), (1, "collect")):
+        attempt = ledger.start_attempt("a", cycle, stage, REQUEST)
+        ledger.commit_stage(attempt, record(cycle, stage))
+    ledger.record_decision("a", decision(0, "baseline", "c0"))
+    ledger.set_run_state("a", "finished", "done")
+    ledger.create_run("b", msgspec.to_builtins(config(name="b")))
+    ledger.set_run_state("b", "stopped", "by lefleet stop")
+    yield ledger
+    ledger.close()
 
 
 @pytest.fixture(scope="session")

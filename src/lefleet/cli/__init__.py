@@ -5,7 +5,8 @@
     parse         a command line to one of these commands
     checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
     stages        collect, train, eval, improve, compare
-    runs          demo, run, resume, stop, status
+    runs          demo, run, resume, stop
+    view          status, and the view of a run until it ends
     report        the state and the results of runs
     serve         serve, replay
     contract      contract

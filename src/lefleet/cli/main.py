@@ -90,7 +90,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return stop(command)
         case commands.StatusCommand():
-            from lefleet.cli.runs import status
+            from lefleet.cli.view import status
 
             return status(command)
         case commands.ServeCommand():

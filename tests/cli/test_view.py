@@ -1,0 +1,183 @@
+"""status, the view of a run and its report: what people and scripts read."""
+
+import json
+import signal
+import sys
+
+import msgspec
+import pytest
+
+from lefleet.cli import main
+from lefleet.cli.view import _view
+from lefleet.records import EvaluatePlan
+from tests.cli.child import Child
+from tests.ledger.ledgers import REQUEST, execute
+from tests.loop.states import config, decision, record
+from tests.loop.test_end_to_end import heeding_permissions, run
+
+CYCLE = {"index", "decision", "success_rate", "interval", "episodes", "checkpoint_digest"}
+
+
+def test_an_empty_workdir_has_no_runs_and_stays_empty(lefleet, tmp_path):
+    code, out, _ = lefleet("status", "--json")
+    assert (code, json.loads(out)) == (0, {"runs": []})
+    assert lefleet("status")[1] == "No runs yet. Start one: lefleet demo\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_works_in_a_folder_that_may_not_be_written_and_creates_nothing(tmp_path, two_runs):
+    two_runs.close()
+    runs = tmp_path / "runs"
+    (runs / "b").mkdir(exist_ok=True)
+    (runs / "b" / ".controller.lock").touch(0o400)
+    before = sorted(runs.iterdir())
+    runs.chmod(0o500)
+    shown = run("status", "--json", "--workdir", runs, prefix=heeding_permissions())
+    runs.chmod(0o700)
+    assert shown.returncode == 0, shown.stderr
+    assert [one["id"] for one in json.loads(shown.stdout)["runs"]] == ["a", "b"]
+    assert sorted(runs.iterdir()) == before
+
+
+def test_status_shows_every_run_oldest_first(lefleet, two_runs):
+    code, out, _ = lefleet("status", "--json")
+    first, second = json.loads(out)["runs"]
+    assert code == 0
+    assert (first["id"], first["state"], first["blessed"]) == ("a", "finished", "c0")
+    assert (second["id"], second["cycles"], second["blessed"]) == ("b", [], None)
+
+
+def test_a_cycle_has_its_rate_and_decision(lefleet, two_runs):
+    _, out, _ = lefleet("status", "a", "--json")
+    done, begun = json.loads(out)["runs"][0]["cycles"]
+    assert {name: done[name] for name in CYCLE} == {
+        "index": 0,
+        "decision": "baseline",
+        "success_rate": 0.5,
+        "interval": [0.0, 1.0],
+        "episodes": 4,
+        "checkpoint_digest": "c0",
+    }
+    assert {name: begun[name] for name in CYCLE} == dict.fromkeys(CYCLE) | {"index": 1}
+
+
+def test_without_json_a_person_reads_the_runs(lefleet, two_runs):
+    code, out, _ = lefleet("status")
+    assert code == 0
+    assert "a: finished (done)" in out
+    assert "baseline" in out
+
+
+def test_only_a_blessed_checkpoint_is_called_blessed(lefleet, two_runs):
+    _, out, _ = lefleet("status", "a")
+    lines = out.splitlines()
+    assert [("blessed" in line) for line in lines if line.startswith(("0", "1"))] == [True, False]
+
+
+def test_nothing_is_blessed_where_nothing_is(lefleet, two_runs):
+    two_runs.commit_stage(two_runs.start_attempt("b", 0, "collect", REQUEST), record(0, "collect"))
+    assert "blessed" not in lefleet("status", "b")[1]
+
+
+def test_a_viewer_shows_the_last_events_of_a_run(two_runs, tmp_path, monkeypatch, capsys):
+    find = two_runs.run
+
+    def run_that_ends_now(name):
+        two_runs.record_decision(name, decision(0, "stop"))
+        two_runs.set_run_state(name, "finished")
+        return find(name)
+
+    monkeypatch.setattr(two_runs, "run", run_that_ends_now)
+    assert _view(two_runs, tmp_path / "runs", "b") == "finished"
+    assert "cycle 0: STOP" in capsys.readouterr().err
+
+
+@pytest.fixture
+def interrupted(two_runs, tmp_path):
+    """Run b has been running for long, and has no running controller."""
+    two_runs.resume_run("b")
+    execute(tmp_path / "runs" / "ledger.db", "UPDATE run SET resumed_at = 5.0 WHERE id = 'b'")
+
+
+def test_a_run_without_a_controller_is_interrupted(lefleet, interrupted):
+    code, out, err = lefleet("status", "--watch")
+    assert code == 0
+    assert "b: interrupted" in out
+    assert err == "b has no running controller. Resume it with: lefleet resume b\n"
+
+
+def test_the_remedy_names_the_workdir_that_the_run_is_in(
+    lefleet, interrupted, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path / "runs")
+    _, _, err = lefleet("status", "--workdir", ".")
+    assert err.endswith(f": lefleet resume b --workdir {tmp_path / 'runs'}\n")
+
+
+def test_scripts_see_that_a_run_has_no_controller(lefleet, interrupted):
+    _, b = json.loads(lefleet("status", "--json")[1])["runs"]
+    assert (b["state"], b["controlled"]) == ("running", False)
+
+
+def test_a_run_that_was_started_a_moment_ago_is_not_called_interrupted(lefleet, two_runs):
+    two_runs.resume_run("b")
+    assert "b: running" in lefleet("status")[1]
+
+
+def test_videos_are_those_of_the_highest_cycle(lefleet, two_runs, tmp_path):
+    for number in (2, 10, 9):
+        (tmp_path / f"runs/a/cycle_{number}/evaluate/videos").mkdir(parents=True)
+    assert f"{tmp_path}/runs/a/cycle_10/evaluate/videos" in lefleet("resume", "a")[1]
+
+
+def test_a_blessed_checkpoint_can_be_served(lefleet, two_runs, tmp_path, monkeypatch):
+    assert "\nServe it:   lefleet serve a\n" in lefleet("resume", "a")[1]
+    (tmp_path / "else where").mkdir()
+    monkeypatch.chdir(tmp_path / "else where")
+    _, out, _ = lefleet("resume", "a", "--workdir", "../runs")
+    assert f"\nServe it:   lefleet serve a --workdir {tmp_path}/runs\n" in out
+    assert f"\nTry it:     lefleet eval --checkpoint a --workdir {tmp_path}/runs --tasks " in out
+
+
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [
+        (".venv/bin/lefleet", ".venv/bin/lefleet"),
+        ("{bin}/lefleet", "lefleet"),
+        ("/somewhere/lefleet/__main__.py", "lefleet"),
+    ],
+)
+def test_commands_to_copy_name_the_program_as_it_was_called(
+    two_runs, tmp_path, monkeypatch, capsys, called, shown
+):
+    program = tmp_path / "bin" / "lefleet"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(sys, "argv", [called.format(bin=program.parent), "resume", "a"])
+    assert main() == 0
+    out = capsys.readouterr().out
+    assert f"\nTry it:     {shown} eval --checkpoint a --tasks " in out
+    assert f"\nServe it:   {shown} serve a\n" in out
+
+
+def test_without_a_blessed_checkpoint_there_is_nothing_to_serve(lefleet, two_runs):
+    two_runs.set_run_state("b", "finished", "done")
+    assert "lefleet serve" not in lefleet("resume", "b")[1]
+
+
+def test_videos_that_were_not_requested_are_not_missing(lefleet, two_runs):
+    no_videos = config(name="d", evaluate=EvaluatePlan(videos_per_task=0))
+    two_runs.create_run("d", msgspec.to_builtins(no_videos))
+    two_runs.set_run_state("d", "finished", "done")
+    assert "Videos:     none requested" in lefleet("resume", "d")[1]
+
+
+def test_watching_ends_with_an_interrupt_and_says_that_the_runs_continue(two_runs, tmp_path):
+    two_runs.resume_run("b")
+    with Child("status", "--watch", folder=tmp_path) as child:
+        child.wait_for(lambda one: any("b: running" in line for line in one.out))
+        child.signal(signal.SIGINT)
+        assert child.end() == 0
+    assert [line for line in child.err if line] == ["Stopped watching; the runs continue."]
