@@ -1,13 +1,18 @@
-"""Shared artifacts: one small dataset and one half-trained checkpoint, made once for all."""
+"""Shared artifacts, made once: a small dataset, a half-trained checkpoint, tiny policies."""
 
 import fcntl
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lefleet import ExpertDemos, TrainRequest, run_stage
+
+if TYPE_CHECKING:
+    from lefleet.policy import ServedPolicy
 
 TASKS = ("push", "pick-place", "door-open")
 
@@ -52,3 +57,28 @@ def demos(once: Callable) -> Path:
 def checkpoint(once: Callable, demos: Path) -> Path:
     """A policy that succeeds sometimes: good enough to be right, bad enough to fail."""
     return once(TrainRequest(dataset=str(demos), tasks=TASKS, steps=600), "checkpoint")
+
+
+@pytest.fixture(scope="session")
+def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a checkpoint of `tiny`, by its builder's name; tests do not change it."""
+    from tests.policy import tiny
+
+    @cache
+    def made(name: str) -> Path:
+        return getattr(tiny, name)(tmp_path_factory.mktemp(name))
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def policy_of(checkpoint_of: Callable[[str], Path]) -> "Callable[[str], ServedPolicy]":
+    """The same, loaded."""
+    from lefleet.policy import load_policy
+    from tests.policy import tiny
+
+    @cache
+    def loaded(name: str) -> "ServedPolicy":
+        return load_policy(tiny.model(checkpoint_of(name)))
+
+    return loaded

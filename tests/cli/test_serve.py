@@ -3,8 +3,6 @@ that never began."""
 
 import json
 import signal
-import sys
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,23 +12,15 @@ from urllib.request import urlopen
 import pytest
 
 from lefleet.certs.authority import Authority
-from lefleet.cli.network import open_node
 from lefleet.cli.serve import served_fields, served_text
-from lefleet.cli.signals import StopSignals
-from lefleet.policy.settings import ModelSettings
-from lefleet.server import instances
-from lefleet.server.capture import CapturedModel, CaptureRing
-from lefleet.server.manifest import CaptureSettings
-from lefleet_client.remote import RemoteError, RemotePolicy, discover, example_observation
-from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.remote import RemoteError, RemotePolicy, example_observation
 from tests.certs.fleet import make_certificates
 from tests.cli.child import Child, reserved_port
 from tests.client.remote.scripted import hurried
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.client.transport.waiting import LONG_S
 from tests.policy import tiny
-from tests.server.samples import CAPTURED
-from tests.server.serving import Bench, eventually, loaded, manifest_of, serving
+from tests.server.serving import Bench, eventually, loaded, manifest_of
 
 
 @dataclass
@@ -194,48 +184,6 @@ def test_another_checkpoint_answers_captures_differently_and_that_is_said(life, 
     assert f"Captured with the checkpoint {life.serving['digest'][:12]}" in err
 
 
-@pytest.fixture
-def naming(tmp_path, monkeypatch):
-    """A ring whose captures name a package, and the file that exists once that was imported."""
-    trace, name = tmp_path / "imported", "lefleet_test_captured"
-    (tmp_path / name).mkdir()
-    code = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
-    (tmp_path / name / "__init__.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    model = ModelSettings(repo_or_path="\x1b[2Jnone", discover_packages=(name,))
-    with CaptureRing(
-        CaptureSettings(dir=str(tmp_path / "ring")), CapturedModel(model=model)
-    ) as ring:
-        ring.record(CAPTURED)
-    return trace
-
-
-def test_packages_that_captures_name_are_not_imported_unless_they_are_allowed(naming, lefleet):
-    code, _, err = lefleet("replay", "ring")
-    assert (code, naming.exists()) == (2, False)
-    assert (
-        "its captures name packages to import: lefleet_test_captured. Give --allow-packages" in err
-    )
-    code, _, err = lefleet("replay", "ring", "--allow-packages")
-    assert (code, naming.exists()) == (2, True)
-    assert err.startswith("lefleet: model.repo_or_path: ?[2Jnone "), "no control of the terminal"
-
-
-def test_packages_of_captures_can_be_replaced(naming, lefleet):
-    code, _, err = lefleet("replay", "ring", "--model.discover_packages=[]")
-    assert (code, naming.exists()) == (2, False)
-    assert err.startswith("lefleet: model.repo_or_path: ")
-
-
-@pytest.mark.parametrize("content", [b"", b"hello", bytes(1000)])
-def test_a_file_that_is_no_capture_is_a_sentence(tmp_path, lefleet, content):
-    (tmp_path / "0000000000.capture").write_bytes(content)
-    code, out, err = lefleet("replay", ".")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("lefleet: 0000000000.capture: it is not a capture: ")
-
-
 def test_a_plan_says_how_many_robots_it_can_feed(life, lefleet):
     policy = f"--model.repo_or_path={life.folder / 'policy'}"
     code, out, _ = lefleet("serve", policy, "--plan", "--rtt-ms=0", "--json")
@@ -303,70 +251,6 @@ def test_a_port_in_use_ends_with_1_before_a_checkpoint_is_looked_for(lefleet, qu
     assert code == 1
     assert router.endpoint in err
     assert err.count("\n") == 1
-
-
-def _at(router: Router) -> ZenohTransport:
-    """A server's node behind a router."""
-    return open_node(ZenohSettings(mode="peer", connect=(router.endpoint,)), StopSignals())
-
-
-def _twin(folder: Path, router: Router) -> tuple[str, ...]:
-    return (
-        *("serve", f"--model.repo_or_path={folder}", "--service_name=test", "--server_name=twin"),
-        *(f"--zenoh.connect=[{router.endpoint}]", "--audit=none"),
-    )
-
-
-@pytest.fixture
-def routers():
-    pair = Router(FREE_PORT), Router(FREE_PORT)
-    yield pair
-    for router in pair:
-        router.close()
-
-
-def test_a_second_server_of_one_name_ends_with_2(life, lefleet, routers):
-    folder, router = life.folder / "policy", routers[0]
-    with (
-        _at(router) as node,
-        serving(folder, loaded(folder), node, server_name="twin") as first,
-    ):
-        code, _, err = lefleet(*_twin(folder, router))
-    assert code == 2
-    assert f"the name twin (instance {first.status().instance_id})" in err
-    assert "Stop it, or give this one another --server_name; with TLS, a certificate" in err
-
-
-def test_a_server_that_meets_an_earlier_one_of_its_name_drains_and_ends_with_2(
-    life, lefleet, routers, monkeypatch
-):
-    """Neither knows of the other, until their routers are connected."""
-    monkeypatch.setattr(instances, "CHECK_EVERY_S", 0.05)
-    folder = life.folder / "policy"
-    is_over = threading.Event()
-
-    def connect_both() -> None:
-        with _at(routers[1]) as node:
-            eventually(lambda: discover(node, "test", timeout_s=1.0), LONG_S)
-        ends = tuple(router.endpoint for router in routers)
-        both = ZenohSettings(mode="router", listen=(FREE_PORT,), connect=ends)
-        with ZenohTransport.open(both):
-            is_over.wait(LONG_S)
-
-    connecting = threading.Thread(target=connect_both)
-    with (
-        _at(routers[0]) as node,
-        serving(folder, loaded(folder), node, server_name="twin") as first,
-    ):
-        connecting.start()
-        code, _, err = lefleet(*_twin(folder, routers[1]))
-        is_over.set()
-        connecting.join(LONG_S)
-        assert first.is_ready
-    assert code == 2
-    assert "event=second_instance" in err
-    assert "event=drained" in err
-    assert f"instance {first.status().instance_id}" in err.splitlines()[-1]
 
 
 def test_a_signal_while_the_policy_is_loading_ends_it_with_0(lefleet, quiet, monkeypatch):

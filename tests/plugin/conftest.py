@@ -1,6 +1,5 @@
 """A real server behind a real router, for policies that reach it as users do."""
 
-from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from lefleet.server.service import PolicyService
 from lerobot_policy_lefleet.configuration_lefleet import LefleetConfig
 from lerobot_policy_lefleet.modeling_lefleet import LefleetPolicy
 from tests.client.transport.networks import OverRouter
-from tests.policy import tiny
 from tests.server.serving import loaded, serving
 
 
@@ -44,16 +42,16 @@ def served(checkpoint: Path, **settings):
 
 
 @pytest.fixture(scope="session")
-def place_of(tmp_path_factory):
+def place_of(checkpoint_of):
     """Serves a tiny checkpoint for as long as the test session."""
     with ExitStack() as stack:
         places: dict[str, Place] = {}
 
-        def get(make: Callable[[Path], Path]) -> Place:
-            name = make.__name__
+        def get(name: str) -> Place:
             if name not in places:
-                folder = make(tmp_path_factory.mktemp(name))
-                places[name] = stack.enter_context(served(folder, default_task="reach"))
+                places[name] = stack.enter_context(
+                    served(checkpoint_of(name), default_task="reach")
+                )
             return places[name]
 
         yield get
@@ -62,4 +60,4 @@ def place_of(tmp_path_factory):
 @pytest.fixture
 def place(place_of):
     """ACT with a state and the environment's state."""
-    return place_of(tiny.act_environment)
+    return place_of("act_environment")

@@ -21,9 +21,9 @@ from tests.server.serving import eventually
 ROWS = 2
 
 
-@pytest.mark.parametrize("make", [tiny.act_environment, tiny.act_images])
-def test_every_row_acts_as_if_it_were_alone_and_in_process(place_of, make):
-    place = place_of(make)
+@pytest.mark.parametrize("name", ["act_environment", "act_images"])
+def test_every_row_acts_as_if_it_were_alone_and_in_process(place_of, name):
+    place = place_of(name)
     remote, local = place.policy(), [InProcess(place.checkpoint) for _ in range(ROWS)]
     for episode, steps in enumerate((8, 3, 7)):
         remote.reset()
@@ -38,7 +38,7 @@ def test_every_row_acts_as_if_it_were_alone_and_in_process(place_of, make):
 
 
 def test_a_policy_with_history_sees_what_it_would_see_in_process(place_of, monkeypatch):
-    place = place_of(tiny.diffusion_history)
+    place = place_of("diffusion_history")
     remote, local = place.policy(), [InProcess(place.checkpoint) for _ in range(ROWS)]
     executed = local[0].config.n_action_steps
     seeds = [[10 * chunk + row for row in range(ROWS)] for chunk in range(4)]
@@ -82,7 +82,7 @@ def test_seeds_follow_the_one_that_lerobot_sets():
 
 
 def test_actions_relative_to_the_state_belong_to_the_row_s_own(place_of):
-    place = place_of(tiny.relative_act)
+    place = place_of("relative_act")
     remote = place.policy()
     batch = batch_of(InProcess(place.checkpoint).config, 3, seed=0)
     batched = remote.predict_action_chunk(batch)
@@ -119,7 +119,7 @@ def test_all_rows_need_one_session_only(place):
 
 
 def test_rows_that_a_policy_may_mix_are_refused(place_of):
-    place = place_of(tiny.unlisted)
+    place = place_of("unlisted")
     assert place.service.status().capabilities.serving_mode == "exclusive"
     remote = place.policy()
     batch = batch_of(InProcess(place.checkpoint).config, 2, seed=0)
@@ -174,7 +174,7 @@ def test_actions_of_another_size_are_refused_at_once(place):
 
 
 def test_a_batch_that_grows_within_an_episode_is_refused(place_of):
-    place = place_of(tiny.diffusion_history)
+    place = place_of("diffusion_history")
     config = InProcess(place.checkpoint).config
     remote = place.policy()
     remote.select_action(batch_of(config, 1, seed=0))

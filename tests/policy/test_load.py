@@ -15,7 +15,7 @@ from lefleet.policy.warmup import measure
 from lefleet.stages.digest import checkpoint_digest
 from tests.policy import tiny
 from tests.policy.asking import ask, request_for, rows_for, same
-from tests.policy.conftest import model
+from tests.policy.tiny import model
 
 
 def edited(folder: Path, source: Path, **changes) -> Path:

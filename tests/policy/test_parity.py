@@ -75,7 +75,7 @@ def test_queues_are_filled_as_select_action_fills_them(checkpoint_of, policy_of,
 
 def test_tdmpc_repeats_its_first_action_if_told_to(tmp_path):
     from lefleet.policy import load_policy
-    from tests.policy.conftest import model
+    from tests.policy.tiny import model
 
     tiny.tdmpc(tmp_path, n_action_repeats=2, n_action_steps=1)
     served = load_policy(model(tmp_path))

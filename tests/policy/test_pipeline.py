@@ -14,7 +14,7 @@ from lerobot.processor import ProcessorStepRegistry, TokenizerProcessorStep
 
 from lefleet.policy import BadRequest, load_policy
 from tests.policy.asking import ask, request_for, rows_for, same
-from tests.policy.conftest import model
+from tests.policy.tiny import model
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

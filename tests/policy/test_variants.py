@@ -17,7 +17,7 @@ from lefleet.errors import BadInput
 from lefleet.policy import load_policy
 from tests.policy import tiny
 from tests.policy.asking import ask, request_for, same
-from tests.policy.conftest import model
+from tests.policy.tiny import model
 
 
 @pytest.fixture(scope="module")

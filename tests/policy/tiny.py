@@ -14,6 +14,7 @@ from lerobot.processor import (
     RelativeActionsProcessorStep,
 )
 
+from lefleet.policy.settings import ModelSettings
 from lefleet.records import CheckpointContract, encode
 from lefleet.stages.contract import CONTRACT_FILE
 from tests.policy.plugins.configuration_tiny import (
@@ -199,6 +200,12 @@ def vqbet(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
         device="cpu",
     )
     return _save(folder, config, VQBeTPolicy, contract=contract, seed=seed)
+
+
+def model(folder: Path, **changes) -> ModelSettings:
+    """How a server is told of a checkpoint."""
+    values = {"repo_or_path": str(folder), "discover_packages": (PLUGINS,)}
+    return ModelSettings(**values | changes)
 
 
 def write_contract(folder: Path, config, **changes) -> None:

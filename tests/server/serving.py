@@ -19,8 +19,7 @@ from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.testing import MemoryNetwork, MemoryTransport
 from lefleet_client.transport import OBSERVATION, Sample, Transport
-
-PLUGINS = "tests.policy.plugins"
+from tests.server.samples import session_open
 
 
 def loaded(folder: Path, **settings: Any) -> ServedPolicy:
@@ -80,6 +79,22 @@ class Bench:
 
     def keys(self, client: str) -> wire.ClientKeys:
         return keys_of(self.service.status()).client(client)
+
+    def opening(self, **changes: Any) -> wire.SessionOpen:
+        """What a robot that fits asks for, by hand."""
+        status, contract = self.service.status(), self.policy.contract
+        return session_open(
+            model=status.capabilities.model,
+            revision=status.capabilities.revision,
+            service=status.service,
+            action_names=contract.action_names,
+            vectors=contract.vectors,
+            cameras={},
+            **changes,
+        )
+
+    def session_ids(self) -> list[str]:
+        return [session.id for session in self.service._sessions.snapshot().values()]
 
     def listen(self, client: str) -> list[Sample]:
         """Everything that the server says to this robot from now on."""

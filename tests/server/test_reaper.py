@@ -8,9 +8,17 @@ import pytest
 
 from lefleet.server.reaper import Absence, SessionReaper, UnknownClient, judge_absence
 from lefleet_client import wire
-from lefleet_client.remote import RemotePolicy
-from lefleet_client.transport import ZenohSettings, ZenohTransport
-from tests.server.serving import Bench, eventually, observation, serving
+from lefleet_client.remote import (
+    RemotePolicy,
+)
+from lefleet_client.transport import ZenohFailed, ZenohSettings, ZenohTransport
+from tests.server.serving import (
+    Bench,
+    eventually,
+    keys_of,
+    observation,
+    serving,
+)
 
 GRACE_S = 4.0
 
@@ -41,10 +49,6 @@ def test_a_robot_that_left_is_gone_after_the_grace_period_and_four_questions():
     assert (steps.count("ask"), GRACE_S <= now_s <= GRACE_S + 0.25) == (4, True)
 
 
-def _session_ids(bench: Bench) -> list[str]:
-    return [session.id for session in bench.service._sessions.snapshot().values()]
-
-
 def test_a_robot_that_sends_keeps_its_session_whatever_becomes_of_its_token(checkpoint, policy):
     """Empty answers about a token that is there were seen on busy networks."""
     with Bench(checkpoint, policy, {"grace_s": 0.5}) as bench:
@@ -62,7 +66,7 @@ def test_a_robot_that_sends_keeps_its_session_whatever_becomes_of_its_token(chec
             for _ in range(8):
                 while not looks.acquire(timeout=0.05):
                     robot.infer(observation(policy, 0))
-            assert (robot.ack.session_id, _session_ids(bench)) == (first, [first])
+            assert (robot.ack.session_id, bench.session_ids()) == (first, [first])
 
 
 def test_a_few_empty_answers_do_not_end_the_session_of_a_silent_robot(checkpoint, policy):
@@ -72,7 +76,7 @@ def test_a_few_empty_answers_do_not_end_the_session_of_a_silent_robot(checkpoint
         node.present = lambda *asked: wrong.pop() if wrong else present(*asked)
         with bench.robot("arm") as robot:
             eventually(lambda: not wrong and not bench.service._reaper._absences)
-            assert _session_ids(bench) == [robot.ack.session_id]
+            assert bench.session_ids() == [robot.ack.session_id]
 
 
 def test_a_token_that_comes_back_ends_the_absence(checkpoint, policy):
@@ -97,7 +101,7 @@ def test_a_robot_that_pauses_for_hours_keeps_its_place(checkpoint, policy):
         reaper._close_idle = lambda: (look(), looks.release())
         for _ in range(2):
             assert looks.acquire(timeout=20)
-        assert _session_ids(bench) == [robot.ack.session_id]
+        assert bench.session_ids() == [robot.ack.session_id]
 
 
 def _send_until(has_ended: threading.Event, robot: RemotePolicy, policy) -> None:
@@ -158,3 +162,63 @@ def test_answers_to_clients_without_a_session_are_limited_in_all():
             reaper._unknown_clients.get_nowait()
             accepted += 1
     assert 256 <= accepted < 1000
+
+
+def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
+        bench.robot("arm").infer(observation(policy, 0))
+        # The node goes without a word, as a robot does that loses its power.
+        bench.node_of_last_robot().close()
+        eventually(lambda: bench.service.status().sessions == 0)
+
+
+def test_a_question_that_fails_does_not_keep_the_session_of_a_robot_that_died(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
+        bench.robot("arm").infer(observation(policy, 0))
+        eventually(lambda: not bench.service._reaper._absences)
+        node, failures = bench.node_of_server(), [ZenohFailed("once")]
+        present = node.present
+
+        def fails_once(*values):
+            if failures:
+                raise failures.pop()
+            return present(*values)
+
+        node.present = fails_once
+        bench.node_of_last_robot().close()
+        eventually(lambda: bench.service.status().sessions == 0)
+        assert not failures
+
+
+def test_late_news_of_an_earlier_session_ends_nothing(checkpoint, policy):
+    """The token of a robot that came back is gone and there: asking for it decides."""
+    with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
+        reaper = bench.service._reaper
+        eventually(lambda: not reaper._absences and robot.ack.session_id in bench.session_ids())
+        reaper.seen("arm", is_alive=False)
+        assert reaper._absences
+        eventually(lambda: not reaper._absences)
+        robot.infer(observation(policy, 0))
+        assert bench.session_ids() == [robot.ack.session_id]
+
+
+def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkpoint, policy):
+    with Bench(checkpoint, policy, {"grace_s": 0.1, "max_sessions": 1}) as bench:
+        asked = bench.opening()
+        body = wire.SESSION_REQUEST.encode(asked)
+        key = keys_of(bench.service.status()).client(asked.client_id).session
+        reply = bench.node().ask(key, body, 5.0).replies[0].payload
+        assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
+        eventually(lambda: bench.service.status().sessions == 0)
+        with bench.robot("honest") as robot:
+            robot.infer(observation(policy, 0))
+
+
+def test_a_silent_robot_loses_its_session_and_gets_another_with_its_next_request(
+    checkpoint, policy
+):
+    settings = {"session_idle_timeout_s": 0.2}
+    with Bench(checkpoint, policy, settings) as bench, bench.robot("arm") as robot:
+        robot.infer(observation(policy, 0))
+        eventually(lambda: bench.service.status().sessions == 0)
+        robot.infer(observation(policy, 0))

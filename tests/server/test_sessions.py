@@ -15,9 +15,8 @@ from lefleet_client.remote import (
     RobotFeatures,
     WrongModel,
 )
-from lefleet_client.transport import OBSERVATION, ZenohFailed, ZenohSettings, ZenohTransport
+from lefleet_client.transport import OBSERVATION, ZenohSettings, ZenohTransport
 from tests.policy import tiny
-from tests.server.samples import session_open
 from tests.server.serving import (
     Bench,
     Outcomes,
@@ -77,32 +76,6 @@ def test_a_replaced_robot_that_only_begins_an_episode_does_not_take_its_place_ba
         earlier.close()
 
 
-def test_the_place_of_a_robot_that_died_is_free_after_the_grace_period(checkpoint, policy):
-    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
-        bench.robot("arm").infer(observation(policy, 0))
-        # The node goes without a word, as a robot does that loses its power.
-        bench.node_of_last_robot().close()
-        eventually(lambda: bench.service.status().sessions == 0)
-
-
-def test_a_question_that_fails_does_not_keep_the_session_of_a_robot_that_died(checkpoint, policy):
-    with Bench(checkpoint, policy, {"grace_s": 0.1}) as bench:
-        bench.robot("arm").infer(observation(policy, 0))
-        eventually(lambda: not bench.service._reaper._absences)
-        node, failures = bench.node_of_server(), [ZenohFailed("once")]
-        present = node.present
-
-        def fails_once(*values):
-            if failures:
-                raise failures.pop()
-            return present(*values)
-
-        node.present = fails_once
-        bench.node_of_last_robot().close()
-        eventually(lambda: bench.service.status().sessions == 0)
-        assert not failures
-
-
 def test_a_session_that_is_opened_while_the_server_drains_is_refused(checkpoint, policy):
     with Bench(checkpoint, policy) as bench:
         node = bench.node_of_server()
@@ -114,50 +87,8 @@ def test_a_session_that_is_opened_while_the_server_drains_is_refused(checkpoint,
             return publisher(*values)
 
         node.publisher = drains_meanwhile
-        reply = bench.service._sessions.open(opening(bench, policy))
+        reply = bench.service._sessions.open(bench.opening())
         assert (reply.check, bench.service.status().sessions) == ("draining", 0)
-
-
-def opening(bench: Bench, policy, **changes) -> wire.SessionOpen:
-    """What a robot that fits asks for, by hand."""
-    status = bench.service.status()
-    return session_open(
-        model=status.capabilities.model,
-        revision=status.capabilities.revision,
-        service=status.service,
-        action_names=policy.contract.action_names,
-        vectors=policy.contract.vectors,
-        cameras={},
-        **changes,
-    )
-
-
-def test_late_news_of_an_earlier_session_ends_nothing(checkpoint, policy):
-    """The token of a robot that came back is gone and there: asking for it decides."""
-    with Bench(checkpoint, policy, {"grace_s": 0.05}) as bench, bench.robot("arm") as robot:
-        reaper = bench.service._reaper
-        eventually(lambda: not reaper._absences and robot.ack.session_id in _ids(bench))
-        reaper.seen("arm", is_alive=False)
-        assert reaper._absences
-        eventually(lambda: not reaper._absences)
-        robot.infer(observation(policy, 0))
-        assert _ids(bench) == [robot.ack.session_id]
-
-
-def _ids(bench: Bench) -> list[str]:
-    return [session.id for session in bench.service._sessions.snapshot().values()]
-
-
-def test_a_robot_that_was_gone_before_its_session_opened_does_not_keep_it(checkpoint, policy):
-    with Bench(checkpoint, policy, {"grace_s": 0.1, "max_sessions": 1}) as bench:
-        asked = opening(bench, policy)
-        body = wire.SESSION_REQUEST.encode(asked)
-        key = keys_of(bench.service.status()).client(asked.client_id).session
-        reply = bench.node().ask(key, body, 5.0).replies[0].payload
-        assert isinstance(wire.SESSION_REPLY.decode(reply), wire.SessionAck)
-        eventually(lambda: bench.service.status().sessions == 0)
-        with bench.robot("honest") as robot:
-            robot.infer(observation(policy, 0))
 
 
 def test_a_session_cannot_be_closed_with_what_a_status_shows(checkpoint, policy):
@@ -168,7 +99,7 @@ def test_a_session_cannot_be_closed_with_what_a_status_shows(checkpoint, policy)
         close = wire.SESSION_REQUEST.encode(wire.SessionClose(client_id="arm", session_id=shown))
         bench.node().ask(keys_of(status).client("arm").session, close, 5.0)
         robot.infer(observation(policy, 0))
-        assert _ids(bench) == [robot.ack.session_id]
+        assert bench.session_ids() == [robot.ack.session_id]
 
 
 def test_a_pinned_task_is_the_only_one(checkpoint, policy):
@@ -188,16 +119,6 @@ def test_a_status_fits_whatever_robots_say_about_themselves(checkpoint, policy):
     talkative = dataclasses.replace(features, robot_type="🤖" * 256)
     with Bench(checkpoint, policy) as bench, bench.robot("arm", robot=talkative):
         assert len(wire.STATUS.encode(bench.service.status())) < 10_000
-
-
-def test_a_silent_robot_loses_its_session_and_gets_another_with_its_next_request(
-    checkpoint, policy
-):
-    settings = {"session_idle_timeout_s": 0.2}
-    with Bench(checkpoint, policy, settings) as bench, bench.robot("arm") as robot:
-        robot.infer(observation(policy, 0))
-        eventually(lambda: bench.service.status().sessions == 0)
-        robot.infer(observation(policy, 0))
 
 
 def test_an_ack_says_what_is_served(checkpoint, policy):
@@ -235,7 +156,7 @@ def test_each_start_of_a_server_is_another_instance(checkpoint, policy):
 def test_events_have_the_schema_version_of_their_session(checkpoint, policy, monkeypatch):
     monkeypatch.setattr(wire.limits, "SCHEMA_VERSION", 2)
     with Bench(checkpoint, policy) as bench:
-        asked = opening(bench, policy, newest_schema=2)
+        asked = bench.opening(newest_schema=2)
         heard = bench.listen(asked.client_id)
         ack = bench.service._sessions.open(asked)
         bench.service.drain()
@@ -319,7 +240,7 @@ def test_a_session_ends_with_its_own_id_only(checkpoint, policy, router):
 def test_a_session_question_under_the_key_of_another_client_is_refused(checkpoint, policy, kind):
     with Bench(checkpoint, policy) as bench, bench.robot("arm") as robot:
         asked = {
-            "open": opening(bench, policy, client_id="arm"),
+            "open": bench.opening(client_id="arm"),
             "close": wire.SessionClose(client_id="arm", session_id=robot.ack.session_id),
         }[kind]
         key = keys_of(bench.service.status()).client("thief").session
@@ -328,14 +249,14 @@ def test_a_session_question_under_the_key_of_another_client_is_refused(checkpoin
         assert isinstance(rejected, wire.SessionRejected)
         assert (rejected.check, "'thief'" in rejected.reason) == ("name", True)
         robot.infer(observation(policy, 0))
-        assert _ids(bench) == [robot.ack.session_id]
+        assert bench.session_ids() == [robot.ack.session_id]
 
 
 def test_a_name_that_opens_sessions_without_end_is_told_to_wait_and_others_are_not(
     checkpoint, policy
 ):
     with Bench(checkpoint, policy) as bench:
-        replies = [bench.service._sessions.open(opening(bench, policy)) for _ in range(100)]
+        replies = [bench.service._sessions.open(bench.opening()) for _ in range(100)]
         busy = [one for one in replies if isinstance(one, wire.SessionRejected)]
         assert {one.check for one in busy} == {"busy"}
         assert len(busy) > 50

@@ -15,3 +15,11 @@ def network(request):
 @pytest.fixture
 def pair(network):
     return network.node(), network.node()
+
+
+@pytest.fixture
+def routed():
+    """For what only Zenoh does."""
+    network = OverRouter()
+    yield network
+    network.close()

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 LONG_S = 20.0
 """Far longer than anything takes; only a failure waits as long."""
+SHORT_S = 0.2
+"""For what never comes."""
 
 
 class Log(list):
