@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -161,30 +162,27 @@ def test_a_ledger_that_may_not_be_created_is_missed_in_words(tmp_path, options):
 
 
 @pytest.fixture
-def older(tmp_path, monkeypatch):
-    """A work folder whose ledger has a schema before that of this lefleet."""
+def older(tmp_path):
+    """A work folder whose ledger has the first schema, with one run."""
     workdir = tmp_path / "runs"
-    ledger = open_ledger(workdir)
-    ledger.create_run("r", {"name": "r"})
-    ledger.close()
-    migrations = tmp_path / "migrations"
-    shutil.copytree(connect._MIGRATIONS, migrations)
-    (migrations / "versions" / "schema_0002.py").write_text(
-        "from alembic import op\n"
-        "revision = '0002'\n"
-        "down_revision = '0001'\n"
-        "def upgrade():\n"
-        "    op.execute('CREATE TABLE extra (id INTEGER)')\n"
+    workdir.mkdir()
+    config = Config()
+    config.set_main_option("script_location", str(connect._MIGRATIONS))
+    with create_engine(f"sqlite:///{workdir / 'ledger.db'}").begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    execute(
+        workdir / "ledger.db",
+        "INSERT INTO run (id, number, state, config, created_at, resumed_at) "
+        "VALUES ('r', 1, 'running', '{\"name\": \"r\"}', 1.0, 1.0)",
     )
-    monkeypatch.setattr(connect, "_MIGRATIONS", migrations)
-    monkeypatch.setattr(schema, "REVISION", "0002")
     return workdir
 
 
 def test_an_older_ledger_is_migrated_and_keeps_its_rows(older):
     ledger = open_ledger(older, create=False)
-    assert [(row.id, row.config) for row in ledger.runs()] == [("r", {"name": "r"})]
-    assert execute(older / "ledger.db", "SELECT * FROM extra") == []
+    (row,) = ledger.runs()
+    assert (row.id, row.config, row.budgets, row.origin) == ("r", {"name": "r"}, None, None)
     ledger.close()
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from lefleet.records import Record, Request
 
-REVISION = "0001"
+REVISION = "0002"
 """Of the newest migration; readers compare it with the file's."""
 
 metadata = MetaData()
@@ -43,6 +43,8 @@ run = Table(
     Column("created_at", Float, nullable=False),
     Column("resumed_at", Float, nullable=False),
     Column("resumed_after", Integer, nullable=False, server_default=text("0")),
+    Column("budgets", JSON(none_as_null=True)),
+    Column("origin", JSON(none_as_null=True)),
 )
 
 attempt = Table(
@@ -167,12 +169,17 @@ class RunRow(NamedTuple):
     """running, finished, stopped or failed."""
     reason: str
     config: dict[str, Any]
+    """As it was begun; never changed."""
     stop_requested: bool
     created_at: float
     resumed_at: float
     """When it was begun or last resumed."""
     resumed_after: int
     """Id of the last attempt before that; bad attempts up to it do not count."""
+    budgets: dict[str, Any] | None
+    """Those that hold now, where they were changed after the begin."""
+    origin: dict[str, Any] | None
+    """The run that it started from, with all that it took from there."""
 
 
 class AttemptRow(NamedTuple):

@@ -29,7 +29,9 @@ class Ledger:
 
     # Runs
 
-    def create_run(self, run: str, config: dict[str, Any]) -> bool:
+    def create_run(
+        self, run: str, config: dict[str, Any], origin: dict[str, Any] | None = None
+    ) -> bool:
         """False when a run of this name is already there."""
         with self._engine.begin() as connection:
             if connection.execute(select(schema.run.c.id).filter_by(id=run)).first():
@@ -42,11 +44,13 @@ class Ledger:
                     number=last + 1,
                     state="running",
                     config=config,
+                    origin=origin,
                     created_at=now,
                     resumed_at=now,
                 )
             )
-            _event(connection, run, "run_created", {})
+            source = {"origin": f"{origin['run']}:{origin['cycle']}"} if origin else {}
+            _event(connection, run, "run_created", source)
             return True
 
     def runs(self) -> list[RunRow]:
@@ -79,9 +83,14 @@ class Ledger:
             )
             _event(connection, run, "stop_requested", {})
 
-    def resume_run(self, run: str) -> None:
-        """Set the run to running again; attempts before this do not count any more."""
+    def resume_run(self, run: str, budgets: dict[str, Any] | None = None) -> None:
+        """Set the run to running again; attempts before this do not count any more.
+
+        `budgets` replace those that held before, with an event that names what changed.
+        """
         with self._engine.begin() as connection:
+            if budgets is not None:
+                _change_budgets(connection, run, budgets)
             connection.execute(
                 update(schema.run)
                 .where(schema.run.c.id == run)
@@ -230,6 +239,15 @@ class Ledger:
         """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
         with self._reads.connect() as connection:
             return lineage(connection, checkpoint_digest)
+
+
+def _change_budgets(connection: Connection, run: str, budgets: dict[str, Any]) -> None:
+    row = run_row(connection.execute(select(schema.run).filter_by(id=run)).one())
+    before = row.budgets or row.config.get("budgets", {})
+    connection.execute(update(schema.run).where(schema.run.c.id == run).values(budgets=budgets))
+    changes = {name: [before.get(name), now] for name, now in budgets.items()}
+    changes = {name: both for name, both in changes.items() if both[0] != both[1]}
+    _event(connection, run, "budgets_changed", {"budgets": changes})
 
 
 def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The loop: collect, train, evaluate, decide, improve, again and again, within budgets.
 
     runs           start, find and stop runs
+    origin         what a run takes from another one: --from
     plan           what a run would do
     config         YAML file and --key=value overrides to a RunConfig
     state          what has happened so far, read from the ledger, and the one next step (pure)

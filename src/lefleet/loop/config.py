@@ -12,9 +12,9 @@ from lefleet.loop.requests import (
     PER_RUN,
     count_tasks,
     demonstrations,
-    first_seed,
+    require_seeds,
 )
-from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, SeedBlock
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
@@ -34,6 +34,23 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     config = converted(raw, RunConfig, str(path))
     _check(config)
     return _anchored(config)
+
+
+def with_budgets(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """The config of a run with other budgets; `overrides` of any other field are refused."""
+    for override in overrides:
+        key = override.removeprefix("--").partition("=")[0]
+        if key.partition(".")[0] != "budgets":
+            raise BadInput(
+                f"{key}: only budgets can be changed while a run keeps its name.",
+                f"For another {key}, start a new run from this one: lefleet run -c FILE --from "
+                f"{config.name} --name=NAME {override}",
+            )
+    raw = msgspec.to_builtins(config)
+    merge(raw, overrides)
+    changed = converted(raw, RunConfig, f"budgets of {config.name}")
+    _check(changed)
+    return changed
 
 
 def _anchored(config: RunConfig) -> RunConfig:
@@ -100,7 +117,7 @@ def _check(config: RunConfig) -> None:
         raise BadInput(
             "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
         )
-    first_seed(SeedBlock.GATE, config.seed, config.budgets.cycles - 1)
+    require_seeds(config, None)
     for name, count, room in (
         ("gate.max_pairs", -(-config.gate.max_pairs // count_tasks(config)), PER_CYCLE),
         ("improve.episodes_per_task", 5 * config.improve.episodes_per_task, PER_CYCLE),

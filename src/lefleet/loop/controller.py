@@ -4,6 +4,8 @@ import fcntl
 import os
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,12 +63,9 @@ class Controller:
 
     def run(self) -> int:
         """Until the run has ended; the exit code says how."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if not _take(lock):
-            os.close(lock)
-            return 0
-        try:
+        with controller_lock(self._folder) as is_mine:
+            if not is_mine:
+                return 0
             with EventJournal(self._ledger, self._run, self._folder) as events:
                 events.write_new()
                 if self._row().state == "running":
@@ -74,8 +73,6 @@ class Controller:
                 else:
                     self._complete()
                 return 1 if self._row().state == "failed" else 0
-        finally:
-            os.close(lock)
 
     def _work(self, events: EventJournal) -> None:
         """Step by step. The run's state changes last, so a run that has ended has its summary."""
@@ -159,7 +156,7 @@ class Controller:
 
     def _limit(self, state: RunState, request: Request) -> str:
         """The budget that does not allow to start a stage, in words."""
-        budgets, used = self._config.budgets, usage(state, self._wall_s())
+        budgets, used = state.config.budgets, usage(state, self._wall_s())
         planned = would_exceed(budgets, used, request, count_tasks(self._config))
         return reached(budgets, used) or planned
 
@@ -192,6 +189,18 @@ class Controller:
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at
+
+
+@contextmanager
+def controller_lock(folder: Path) -> Iterator[bool]:
+    """Hold the lock that makes a process the only controller of the run in `folder`; False when
+    another process has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield _take(lock)
+    finally:
+        os.close(lock)
 
 
 def _take(lock: int) -> bool:

@@ -150,11 +150,8 @@ def diagnose(cycle: CycleState) -> tuple[str, ...]:
 
 def _rate_of(state: RunState, digest: str) -> float:
     """Success of a checkpoint in its own fixed block."""
-    for cycle in state.cycles:
-        evaluation = cycle.evaluation()
-        if evaluation is not None and evaluation.result.digest == digest:
-            return evaluation.result.overall.rate
-    return 0.0
+    result = state.result_of(digest)
+    return result.overall.rate if result else 0.0
 
 
 def _required(evaluation: EvaluationRecord | None) -> EvaluationRecord:

@@ -1,10 +1,12 @@
 """Limits of a run, as pure functions: budgets, attempts at a stage, and waits between them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow
-from lefleet.loop.state import RunState
+from lefleet.loop.state import EndRun, RunState, next_step
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
 MAX_BACKOFF_S = 30.0
@@ -34,16 +36,47 @@ def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
 
 def reached(budgets: Budgets, used: Usage) -> str:
     """The limit that is reached, in words; empty when there is none."""
-    limits = (
+    for name, value, limit in _limits(budgets, used):
+        if limit and value >= limit:
+            return f"budget {name} of {limit:g} is used up"
+    return ""
+
+
+def _limits(budgets: Budgets, used: Usage) -> tuple[tuple[str, float, float], ...]:
+    return (
         ("wall_hours", used.wall_s / 3600, budgets.wall_hours),
         ("device_hours", used.device_s / 3600, budgets.device_hours),
         ("collected_episodes", used.collected_episodes, budgets.collected_episodes),
         ("evaluation_episodes", used.evaluation_episodes, budgets.evaluation_episodes),
     )
-    for name, value, limit in limits:
+
+
+def require_room(state: RunState, run: str, used: Usage) -> None:
+    """Raise BadInput where a run cannot go on within the budgets of its config."""
+    budgets, begun = state.config.budgets, len(state.cycles)
+    if budgets.cycles < begun:
+        raise BadInput(
+            f"budgets.cycles: {begun} cycles of {run} have begun already.",
+            f"Allow at least {begun}.",
+        )
+    for name, value, limit in _limits(budgets, used):
         if limit and value >= limit:
-            return f"budget {name} of {limit:g} is used up"
-    return ""
+            raise BadInput(
+                f"budgets.{name}: {run} has used {value:.4g} already, and {limit:g} are allowed.",
+                "Allow more, or 0 for no limit.",
+            )
+    if isinstance(next_step(replace(state, stop_requested=False)), EndRun):
+        last = state.current.decision
+        if last is not None and last.decision == "stop":
+            raise BadInput(
+                f"budgets: {run} ended with the decision stop in cycle {last.cycle}, not by a "
+                f"budget: {last.why}.",
+                "Start a new run from it, with another ladder: lefleet run -c FILE --from "
+                f"{run} --name=NAME",
+            )
+        raise BadInput(
+            f"budgets.cycles: all {begun} cycles of {run} are done.", f"Allow more than {begun}."
+        )
 
 
 def would_exceed(budgets: Budgets, used: Usage, request: Request, tasks: int) -> str:

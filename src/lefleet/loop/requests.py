@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lefleet.errors import BadInput
-from lefleet.loop.state import RunState
+from lefleet.loop.state import RunState, is_same
 from lefleet.records import (
     CompareRequest,
     DatasetSource,
@@ -17,8 +17,10 @@ from lefleet.records import (
     ExpertDemos,
     ExpertGrowth,
     ImproveRequest,
+    OriginData,
     Request,
     RunConfig,
+    RunOrigin,
     SeedBlock,
     TrainRequest,
 )
@@ -44,6 +46,8 @@ class CycleInputs:
     """Path of the blessed checkpoint; empty where there is none."""
     continues: bool
     """Whether the blessed checkpoint was trained on the same rung."""
+    origin: RunOrigin | None
+    """Another run that this one started from."""
     gates: tuple[bool, ...]
     """Of every gate before the cycle, in order, whether it promoted."""
     mixes: dict[int, int]
@@ -54,26 +58,34 @@ class CycleInputs:
         """Folder of a stage of this cycle."""
         return str(stage_folder(self.run_folder, self.cycle, name))
 
+    def first_seed(self, purpose: SeedBlock) -> int:
+        """First of the seeds that belong to this cycle."""
+        return first_seed(purpose, self.config.seed, seed_cycle(self.origin, self.cycle))
+
 
 def cycle_inputs(state: RunState, run_folder: Path, cycle: int) -> CycleInputs:
     """What the ledger says about `cycle`, which has begun or comes next."""
     blessed = state.blessed()
-    decisions = [one.decision for one in state.cycles if one.decision is not None]
     return CycleInputs(
         config=state.config,
         run_folder=run_folder,
         cycle=cycle,
         rung=state.rung(),
         blessed=blessed.path if blessed else "",
-        continues=any(
-            blessed is not None
-            and decision.candidate == blessed.digest
-            and decision.rung == state.rung()
-            for decision in decisions
-        ),
+        continues=blessed is not None and _continues(state, blessed.digest),
+        origin=state.origin,
         gates=tuple(state.gates_before(cycle)),
         mixes=_mixes(state, cycle),
     )
+
+
+def _continues(state: RunState, blessed: str) -> bool:
+    """Whether the current cycle trains on the rung that the blessed checkpoint was trained on."""
+    rung = state.rung()
+    if (origin := state.origin_of(blessed)) is not None:
+        return is_same(state.config.ladder[rung], origin.rung)
+    decisions = [one.decision for one in state.cycles if one.decision is not None]
+    return any(one.candidate == blessed and one.rung == rung for one in decisions)
 
 
 def _mixes(state: RunState, cycle: int) -> dict[int, int]:
@@ -106,14 +118,28 @@ def make_request(inputs: CycleInputs, stage: str) -> Request:
             return _improve(inputs)
 
 
+def seed_cycle(origin: RunOrigin | None, cycle: int) -> int:
+    """The number that `cycle` has in the seeds of a run and of those that it came from."""
+    return cycle + (origin.seed_cycles if origin else 0)
+
+
 def first_seed(purpose: SeedBlock, run_seed: int, cycle: int) -> int:
     """First of the seeds that belong to `cycle`; evaluation does not depend on it."""
     if run_seed >= _RUNS:
         raise BadInput(f"seed: {run_seed} is too large.", f"Choose one from 0 to {_RUNS - 1}.")
     if cycle >= _CYCLES:
-        raise BadInput(f"budgets.cycles: there are seeds for {_CYCLES} cycles only.")
+        raise BadInput(
+            f"budgets.cycles: one seed is enough for {_CYCLES} cycles, those of the runs before a "
+            "--from included.",
+            "Ask for fewer, or choose another seed.",
+        )
     offset = 0 if purpose is SeedBlock.EVALUATE else cycle * PER_CYCLE
     return int(purpose) + run_seed * PER_RUN + offset
+
+
+def require_seeds(config: RunConfig, origin: RunOrigin | None) -> None:
+    """Raise BadInput where there are not enough seeds for all cycles."""
+    first_seed(SeedBlock.GATE, config.seed, seed_cycle(origin, config.budgets.cycles - 1))
 
 
 def count_tasks(config: RunConfig) -> int:
@@ -150,17 +176,24 @@ def _collect(inputs: CycleInputs) -> Request:
         tasks=config.tasks,
         episodes_per_task=demonstrations(config.collect, cycle) - before,
         noise=config.collect.noise,
-        seed=first_seed(SeedBlock.COLLECT, config.seed, cycle),
+        seed=inputs.first_seed(SeedBlock.COLLECT),
         add_to=_parts(inputs),
+        add_to_digests=tuple(data.digest for data in _origin_data(inputs)),
     )
 
 
 def _parts(inputs: CycleInputs) -> tuple[str, ...]:
-    """Everything collected before this cycle, and what policies made."""
+    """The data that the run started with, everything collected before this cycle, and what
+    policies made."""
     folder = inputs.run_folder
+    first = [data.path for data in _origin_data(inputs)]
     demos = [stage_folder(folder, index, "collect") / "dataset" for index in range(inputs.cycle)]
     made = [stage_folder(folder, index, "improve") / "added" for index in inputs.mixes]
-    return tuple(str(path) for path in (*demos, *made))
+    return tuple(str(path) for path in (*first, *demos, *made))
+
+
+def _origin_data(inputs: CycleInputs) -> tuple[OriginData, ...]:
+    return inputs.origin.data if inputs.origin else ()
 
 
 def _train(inputs: CycleInputs) -> Request:
@@ -178,7 +211,7 @@ def _train(inputs: CycleInputs) -> Request:
         learning_rate=rung.learning_rate,
         num_workers=rung.num_workers,
         device=config.device,
-        seed=config.seed * 1000 + inputs.cycle,
+        seed=config.seed * 1000 + seed_cycle(inputs.origin, inputs.cycle),
         rename_map=rung.rename_map,
         extra_args=rung.extra_args,
     )
@@ -190,7 +223,7 @@ def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
         checkpoint=inputs.stage("train"),
         tasks=config.tasks,
         episodes_per_task=config.evaluate.episodes_per_task,
-        seed=first_seed(SeedBlock.EVALUATE, config.seed, inputs.cycle),
+        seed=inputs.first_seed(SeedBlock.EVALUATE),
         videos_per_task=config.evaluate.videos_per_task,
         device=config.device,
         env=config.evaluate.env,
@@ -209,7 +242,7 @@ def _gate(inputs: CycleInputs) -> CompareRequest:
         metric=gate.metric,
         scope=gate.scope,
         look_every=gate.look_every,
-        seed=first_seed(SeedBlock.GATE, config.seed, inputs.cycle),
+        seed=inputs.first_seed(SeedBlock.GATE),
         initial_states=config.evaluate.initial_states,
         env_tasks=count_tasks(config) if config.evaluate.env else 0,
         device=config.device,
@@ -225,9 +258,10 @@ def _improve(inputs: CycleInputs) -> ImproveRequest:
         method="harvest" if config.improve.method == "harvest" else "correct",
         tasks=config.tasks,
         episodes_per_task=config.improve.episodes_per_task,
-        self_generated=sum(inputs.mixes.values()),
+        self_generated=sum(inputs.mixes.values())
+        + sum(data.self_generated for data in _origin_data(inputs)),
         mixing_ratio=config.improve.mixing_ratio,
-        seed=first_seed(SeedBlock.IMPROVE, config.seed, inputs.cycle),
+        seed=inputs.first_seed(SeedBlock.IMPROVE),
         device=config.device,
     )
 

@@ -3,6 +3,8 @@
 import logging
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -11,8 +13,12 @@ import msgspec
 from lefleet.errors import BadInput, StageFailed
 from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.connect import CONTROLLER_LOCK
-from lefleet.loop.controller import Controller
-from lefleet.loop.state import read_state, stored_config
+from lefleet.loop.config import with_budgets
+from lefleet.loop.controller import Controller, controller_lock
+from lefleet.loop.limits import require_room, usage
+from lefleet.loop.origin import OriginName, find_origin
+from lefleet.loop.requests import require_seeds
+from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.process import is_held, launch
 from lefleet.records import CheckpointRecord, RunConfig
 
@@ -23,25 +29,22 @@ _EXIT_WAIT_S = 60.0
 """How long a controller whose run has ended may take to exit."""
 
 
-def begin(ledger: Ledger, workdir: Path, config: RunConfig) -> str:
+def begin(ledger: Ledger, workdir: Path, config: RunConfig, start: OriginName | None = None) -> str:
     """Create the run, or find the one of that name, and see that it has a controller.
 
-    Returns what happened: created, attached or resumed.
+    `start` names another run to start from. Returns what happened: created, attached, resumed or
+    finished.
     """
     folder = workdir / config.name
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
-    if ledger.create_run(config.name, msgspec.to_builtins(config)):
-        start_controller(workdir, config.name)
-        return "created"
+    if ledger.run(config.name) is None:
+        origin = find_origin(ledger, workdir, start, config) if start else None
+        if ledger.create_run(config.name, msgspec.to_builtins(config), msgspec.to_builtins(origin)):
+            start_controller(workdir, config.name)
+            return "created"
     row = find(ledger, config.name)
-    theirs = stored_config(row)
-    if theirs != config:
-        raise BadInput(
-            f"name: there is a run called {config.name} with another config "
-            f"({_difference(theirs, config)}).",
-            "Give this one another --name, or continue that one: lefleet resume " + config.name,
-        )
+    _require_same_run(row, config, start)
     return resume(ledger, workdir, row)
 
 
@@ -57,6 +60,31 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
     if is_controlled(folder):
         return "attached"
     ledger.resume_run(row.id)
+    start_controller(workdir, row.id)
+    return "resumed"
+
+
+def change_budgets(ledger: Ledger, workdir: Path, row: RunRow, overrides: Sequence[str]) -> str:
+    """Resume a run within other budgets; with those that it has already, as `resume`.
+
+    Only where it has no controller: one that is about to end the run must not miss the change.
+    """
+    config = with_budgets(stored_config(row), overrides)
+    if config == stored_config(row):
+        return resume(ledger, workdir, row)
+    folder = workdir / row.id
+    if row.state != "running":
+        _wait_for_exit(folder)
+    with controller_lock(folder) as is_mine:
+        if not is_mine:
+            raise BadInput(
+                f"run: {row.id} is running within its budgets.",
+                f"Stop it, then change them: lefleet stop {row.id}",
+            )
+        state = replace(read_state(ledger, find(ledger, row.id)), config=config)
+        require_seeds(config, state.origin)
+        require_room(state, row.id, usage(state, time.time() - row.created_at))
+        ledger.resume_run(row.id, msgspec.to_builtins(config.budgets))
     start_controller(workdir, row.id)
     return "resumed"
 
@@ -138,8 +166,28 @@ def _wait_for_exit(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _difference(theirs: RunConfig, mine: RunConfig) -> str:
-    for name in mine.__struct_fields__:
-        if getattr(theirs, name) != getattr(mine, name):
-            return f"{name} differs"
-    return "equal"
+def _require_same_run(row: RunRow, mine: RunConfig, start: OriginName | None) -> None:
+    """Raise BadInput where the run that is there is not the one that is asked for. Budgets may be
+    those of its begin or those that hold now."""
+    remedy = f"Give this one another --name, or continue that one: lefleet resume {row.id}"
+    first, theirs, origin = first_config(row), stored_config(row), stored_origin(row)
+    if (start is None) != (origin is None) or (start and origin and not start.means(origin)):
+        begun = f"from {origin.run}:{origin.cycle}" if origin else "without --from"
+        raise BadInput(f"name: there is a run called {row.id}, which started {begun}.", remedy)
+    differing = [
+        name
+        for name in mine.__struct_fields__
+        if name != "budgets" and getattr(theirs, name) != getattr(mine, name)
+    ]
+    if differing:
+        raise BadInput(
+            f"name: there is a run called {row.id} with another config ({differing[0]} differs).",
+            remedy,
+        )
+    if mine.budgets not in (first.budgets, theirs.budgets):
+        now, asked = msgspec.to_builtins(theirs.budgets), msgspec.to_builtins(mine.budgets)
+        flags = " ".join(f"--budgets.{k}={v}" for k, v in asked.items() if v != now[k])
+        raise BadInput(
+            f"budgets: there is a run called {row.id} with other budgets.",
+            f"Change them: lefleet resume {row.id} {flags}. Or give this run another --name.",
+        )

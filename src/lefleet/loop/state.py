@@ -10,14 +10,18 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow, Ledger, RunRow
 from lefleet.records import (
+    Budgets,
     CheckpointRecord,
     ComparisonRecord,
     DatasetRecord,
     Decision,
     EvaluationRecord,
     MixRecord,
+    PolicyResult,
     Record,
     RunConfig,
+    RunOrigin,
+    Rung,
 )
 from lefleet.records.border import as_bad_input
 
@@ -58,10 +62,14 @@ class RunState:
     """Everything that the next step depends on."""
 
     config: RunConfig
+    """With the budgets that hold now."""
     cycles: list[CycleState]
     """One per cycle begun, the current one last; never empty."""
     device_seconds: float
     stop_requested: bool
+    planned_cycles: int
+    """Cycles of the first budget; the levels of gates depend on it, whatever is added later."""
+    origin: RunOrigin | None = None
 
     @property
     def current(self) -> CycleState:
@@ -69,14 +77,31 @@ class RunState:
 
     def blessed(self) -> CheckpointRecord | None:
         """The checkpoint that the last decision blessed."""
-        digests = [cycle.decision.blessed for cycle in self.cycles if cycle.decision]
-        if not digests or not digests[-1]:
-            return None
-        return next(
-            checkpoint
-            for cycle in self.cycles
-            if (checkpoint := cycle.checkpoint()) and checkpoint.digest == digests[-1]
-        )
+        return self.blessed_after(len(self.cycles) - 1)
+
+    def blessed_after(self, cycle: int) -> CheckpointRecord | None:
+        """The checkpoint that is blessed after the decision about `cycle`, or before it where
+        there is none yet."""
+        own = [one.decision.blessed for one in self.cycles[: cycle + 1] if one.decision]
+        if not own:
+            return self.origin.checkpoint if self.origin else None
+        known = [self.origin.checkpoint] if self.origin else []
+        known += [checkpoint for one in self.cycles if (checkpoint := one.checkpoint())]
+        return next((one for one in known if one.digest == own[-1]), None)
+
+    def result_of(self, digest: str) -> PolicyResult | None:
+        """Of a checkpoint in its own fixed block."""
+        for cycle in self.cycles:
+            evaluation = cycle.evaluation()
+            if evaluation is not None and evaluation.result.digest == digest:
+                return evaluation.result
+        origin = self.origin_of(digest)
+        return origin.result if origin else None
+
+    def origin_of(self, digest: str) -> RunOrigin | None:
+        """The origin of this run, if it brought that checkpoint."""
+        origin = self.origin
+        return origin if origin and origin.checkpoint.digest == digest else None
 
     def gates_before(self, cycle: int) -> list[bool]:
         """Of every gate before `cycle`, in order, whether it promoted."""
@@ -88,13 +113,38 @@ class RunState:
 
     def has_baseline(self, cycle: int) -> bool:
         """Whether there is something to compare the candidate of `cycle` with."""
-        return any(one.decision and one.decision.blessed for one in self.cycles[:cycle])
+        decided = (one.decision for one in self.cycles[:cycle])
+        return self.origin is not None or any(one and one.blessed for one in decided)
 
     def rung(self) -> int:
         """Rung of the ladder that the current cycle trains on."""
-        return sum(
+        return first_rung(self.config, self.origin) + sum(
             c.decision is not None and c.decision.decision == "escalate" for c in self.cycles
         )
+
+    def rung_of(self, digest: str) -> Rung | None:
+        """The rung that a checkpoint was trained on, here or before."""
+        decisions = (one.decision for one in self.cycles if one.decision)
+        own = [one.rung for one in decisions if one.candidate == digest]
+        if own:
+            return self.config.ladder[own[0]]
+        origin = self.origin_of(digest)
+        return origin.rung if origin else None
+
+
+def first_rung(config: RunConfig, origin: RunOrigin | None) -> int:
+    """Rung that the first cycle trains on: that of the origin's checkpoint, if the ladder has it,
+    so that the training continues from it."""
+    same = [n for n, rung in enumerate(config.ladder) if origin and is_same(rung, origin.rung)]
+    return same[0] if same else 0
+
+
+def is_same(rung: Rung, other: Rung) -> bool:
+    """Whether both are about the same policy, so that one continues what the other trained."""
+    return all(getattr(rung, name) == getattr(other, name) for name in _POLICY_FIELDS)
+
+
+_POLICY_FIELDS = ("policy_type", "init", "policy", "rename_map")
 
 
 class RunStage(NamedTuple):
@@ -180,13 +230,30 @@ def read_state(ledger: Ledger, row: RunRow) -> RunState:
         cycles,
         device_seconds=sum(_seconds(attempt) for attempt in attempts),
         stop_requested=row.stop_requested,
+        planned_cycles=first_config(row).budgets.cycles,
+        origin=stored_origin(row),
     )
 
 
-def stored_config(row: RunRow) -> RunConfig:
+def first_config(row: RunRow) -> RunConfig:
     """The config that a run was begun with."""
     with _readable(row, "config"):
         return msgspec.convert(row.config, RunConfig)
+
+
+def stored_config(row: RunRow) -> RunConfig:
+    """The config of a run with the budgets that hold now."""
+    config = first_config(row)
+    if row.budgets is None:
+        return config
+    with _readable(row, "budgets"):
+        return msgspec.structs.replace(config, budgets=msgspec.convert(row.budgets, Budgets))
+
+
+def stored_origin(row: RunRow) -> RunOrigin | None:
+    """What a run started from."""
+    with _readable(row, "origin"):
+        return msgspec.convert(row.origin, RunOrigin | None)
 
 
 @contextmanager

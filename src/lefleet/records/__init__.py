@@ -6,7 +6,7 @@
     data          collecting and improving: requests, datasets, mixes
     checkpoint    training: its request, the checkpoint and its contract
     evaluate      evaluating and comparing: requests, episodes, rates, gate results
-    run           a run's config and its decisions
+    run           a run's config, its origin and its decisions
 
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
 (`request.json`, `record.json`, `episodes.jsonl`) and in the ledger. Imports msgspec, yaml and
@@ -49,7 +49,9 @@ from lefleet.records.run import (
     ExpertGrowth,
     GatePlan,
     ImprovePlan,
+    OriginData,
     RunConfig,
+    RunOrigin,
     Rung,
 )
 
@@ -85,11 +87,13 @@ __all__ = [
     "ImproveRequest",
     "LossPoint",
     "MixRecord",
+    "OriginData",
     "PolicyResult",
     "Rate",
     "Record",
     "Request",
     "RunConfig",
+    "RunOrigin",
     "Rung",
     "SeedBlock",
     "TaskPairs",

@@ -21,6 +21,8 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     add_to: tuple[str, ...] = ()
     """Datasets to prepend: stage folders or LeRobotDataset folders. The record is then of
     all of them together; the new episodes alone are in `dataset`."""
+    add_to_digests: tuple[str, ...] = ()
+    """Digests that the first of these datasets must have. Empty: not checked."""
     workers: NotNegative = 0
     """Processes. 0: one per core."""
 

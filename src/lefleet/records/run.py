@@ -1,11 +1,13 @@
-"""What a run is asked to do (the content of a config file), and what it decides."""
+"""What a run is asked to do (the content of a config file), what it starts from, and what it
+decides."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from lefleet.records.border import Strict
-from lefleet.records.evaluate import GateResult
+from lefleet.records.checkpoint import CheckpointRecord
+from lefleet.records.evaluate import GateResult, PolicyResult
 from lefleet.records.fields import (
     Effect,
     LearningRate,
@@ -133,6 +135,33 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     """Attempts at one stage before the run stops and asks for help."""
     hang_after_s: Annotated[float, Meta(gt=0.0)] = 900.0
     """A stage without activity for this long is started again."""
+
+
+class OriginData(Strict, frozen=True, kw_only=True):
+    """A dataset that a run started with."""
+
+    path: str
+    digest: str
+    self_generated: int = 0
+    """Episodes of it that policies made."""
+
+
+class RunOrigin(Strict, frozen=True, kw_only=True):
+    """Another run as it was after one of its decisions: what a new run started from."""
+
+    run: str
+    cycle: int
+    checkpoint: CheckpointRecord
+    """The blessed checkpoint: the first baseline of the new run."""
+    result: PolicyResult
+    """Of that checkpoint in its own fixed block."""
+    rung: Rung
+    """That it was trained on."""
+    data: tuple[OriginData, ...]
+    """Everything that the other run would have added to next."""
+    seed_cycles: NotNegative
+    """Cycles whose seeds the other run and those before it have used: the new run's seeds begin
+    after them."""
 
 
 DecisionName = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]

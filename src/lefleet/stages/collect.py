@@ -2,7 +2,7 @@
 
 import math
 
-from lefleet.errors import StageFailed
+from lefleet.errors import BadInput, StageFailed
 from lefleet.records import (
     AddedData,
     CollectRequest,
@@ -64,7 +64,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
                 "Ask for fewer, or lower the noise.",
             )
     added = _write(gathered, stage, progress, source="expert")
-    return _add(added, request.add_to, stage) if request.add_to else added
+    return _add(added, request, stage) if request.add_to else added
 
 
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
@@ -85,11 +85,18 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
     return _write(gathered, stage, progress, source="corrections", parents=(checkpoint.digest,))
 
 
-def _add(added: DatasetRecord, to: tuple[str, ...], stage: StageFolder) -> DatasetRecord:
-    """All of `to` and what was added, merged into one dataset."""
+def _add(added: DatasetRecord, request: ExpertDemos, stage: StageFolder) -> DatasetRecord:
+    """All that was there and what was added, merged into one dataset."""
     from lefleet.stages.datasets import describe_dataset, merge
 
-    parts = [*(find_dataset(name, "add_to").record for name in to), added]
+    parts = [*(find_dataset(name, "add_to").record for name in request.add_to), added]
+    for part, digest in zip(parts, request.add_to_digests, strict=False):
+        if part.digest != digest:
+            raise BadInput(
+                f"add_to: the data in {part.root} has changed (digest {part.digest[:12]} now, "
+                f"{digest[:12]} expected).",
+                "Restore it.",
+            )
     merged = merge(parts, stage.fresh("merged"), stage.fresh("scratch"))
     return describe_dataset(
         merged,
