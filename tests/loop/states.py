@@ -84,8 +84,13 @@ def cycle(index: int, *stages: str, decided: Decision | None = None) -> CycleSta
 
 
 def state(*cycles: CycleState, of: RunConfig | None = None, **changes) -> RunState:
-    values = {"device_seconds": 0.0, "stop_requested": False}
-    return RunState(of or config(), list(cycles) or [cycle(0)], **values | changes)
+    of = of or config()
+    values = {
+        "device_seconds": 0.0,
+        "stop_requested": False,
+        "planned_cycles": of.budgets.cycles,
+    }
+    return RunState(of, list(cycles) or [cycle(0)], **values | changes)
 
 
 BLESSING = ("baseline", "promote")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
-from lefleet.loop.state import steps_of_cycle
+from lefleet.loop.state import first_rung, is_same, steps_of_cycle
 from lefleet.records import (
     CompareRequest,
     EvaluateRequest,
@@ -16,6 +16,7 @@ from lefleet.records import (
     ImproveRequest,
     Request,
     RunConfig,
+    RunOrigin,
     TrainRequest,
 )
 from lefleet.stages.compare import stock_block
@@ -23,40 +24,77 @@ from lefleet.stages.evaluate import eval_command
 from lefleet.stages.lerobot_train import start_command
 
 
-def plan_lines(config: RunConfig, run_folder: Path) -> Iterator[str]:
+def plan_lines(
+    config: RunConfig, run_folder: Path, origin: RunOrigin | None = None
+) -> Iterator[str]:
     """Lines for a person; commands can be copied."""
     yield f"run {config.name}: at most {config.budgets.cycles} cycles on {', '.join(config.tasks)}"
     yield "rungs: " + ", then ".join(f"{rung.name} ({rung.policy_type})" for rung in config.ladder)
+    if origin is not None:
+        yield from _origin_lines(config, origin)
     if config.budgets.cycles > 1:
-        yield "shown as if the checkpoint of every cycle were blessed, all on the first rung"
+        rung = config.ladder[first_rung(config, origin)].name
+        yield f"shown as if the checkpoint of every cycle were blessed, all on rung {rung}"
     for cycle in range(config.budgets.cycles):
         yield ""
         yield f"cycle {cycle}"
         is_decided = False
-        for step in steps_of_cycle(config, cycle, has_baseline=cycle > 0, has_blessed=True):
+        has_baseline = cycle > 0 or origin is not None
+        for step in steps_of_cycle(config, cycle, has_baseline=has_baseline, has_blessed=True):
             if step == "decide":
                 yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
                 is_decided = True
                 continue
             blessed = cycle if is_decided else cycle - 1
-            yield from _stage_lines(_planned_inputs(config, run_folder, cycle, blessed), step)
+            yield from _stage_lines(
+                _planned_inputs(config, run_folder, origin, cycle, blessed), step
+            )
+
+
+def _origin_lines(config: RunConfig, origin: RunOrigin) -> Iterator[str]:
+    rate = origin.result.overall
+    yield (
+        f"from {origin.run}:{origin.cycle}: blessed checkpoint {origin.checkpoint.digest[:12]}, "
+        f"{rate.successes} of {rate.episodes} episodes successful"
+    )
+    if isinstance(config.collect, ExpertGrowth):
+        yield f"  data: {len(origin.data)} datasets of {origin.run}, which every cycle adds to"
+    else:
+        yield f"  data: none of {origin.run}; this config names a dataset of its own"
+    if is_same(config.ladder[first_rung(config, origin)], origin.rung):
+        yield f"  training: continues from that checkpoint, of rung {origin.rung.name}"
+    else:
+        yield (
+            f"  training: begins anew, because no rung has the policy of {origin.rung.name}; that "
+            "checkpoint is the baseline"
+        )
 
 
 def _planned_inputs(
-    config: RunConfig, run_folder: Path, cycle: int, blessed_cycle: int
+    config: RunConfig,
+    run_folder: Path,
+    origin: RunOrigin | None,
+    cycle: int,
+    blessed_cycle: int,
 ) -> CycleInputs:
     """A cycle in which the checkpoint of `blessed_cycle` is blessed; -1 is before the first."""
+    rung = first_rung(config, origin)
     training = stage_folder(run_folder, blessed_cycle, "train") / "training"
-    last = f"{config.ladder[0].steps:06d}"
+    last = f"{config.ladder[rung].steps:06d}"
     blessed = str(training / "checkpoints" / last / "pretrained_model")
+    continues = True
+    if blessed_cycle < 0:
+        blessed = origin.checkpoint.path if origin else ""
+        continues = origin is not None and is_same(config.ladder[rung], origin.rung)
     return CycleInputs(
         config=config,
         run_folder=run_folder,
         cycle=cycle,
-        rung=0,
-        blessed=blessed if blessed_cycle >= 0 else "",
-        continues=blessed_cycle >= 0,
-        gates=(True,) * (cycle - 1),
+        rung=rung,
+        blessed=blessed,
+        continues=continues,
+        origin=origin,
+        gates=(True,) * (cycle if origin else cycle - 1),
         mixes={},
     )
 
@@ -64,20 +102,22 @@ def _planned_inputs(
 def _stage_lines(inputs: CycleInputs, stage: str) -> Iterator[str]:
     request = make_request(inputs, stage)
     folder = stage_folder(inputs.run_folder, inputs.cycle, stage)
-    yield f"  {stage}: {_words(request, inputs.config, inputs.cycle)}"
+    yield f"  {stage}: {_words(request, inputs)}"
     yield "    " + shlex.join(("lefleet", "stage", "exec", str(folder)))
-    for argv in _children(request, inputs.config, folder):
+    for argv in _children(request, inputs, folder):
         yield "      " + shlex.join(argv)
 
 
-def _words(request: Request, config: RunConfig, cycle: int) -> str:
+def _words(request: Request, inputs: CycleInputs) -> str:
     match request:
         case ExpertDemos():
-            growth = config.collect
-            total = demonstrations(growth, cycle) if isinstance(growth, ExpertGrowth) else 0
-            return f"{request.episodes_per_task} new demonstrations per task, {total} in all"
+            growth = inputs.config.collect
+            total = demonstrations(growth, inputs.cycle) if isinstance(growth, ExpertGrowth) else 0
+            beside = f" beside those of {inputs.origin.run}" if inputs.origin else ""
+            new = f"{request.episodes_per_task} new demonstrations per task"
+            return f"{new}, {total} in all{beside}"
         case TrainRequest():
-            return f"{request.steps} steps of {request.policy_type}{_start(request, config)}"
+            return f"{request.steps} steps of {request.policy_type}{_start(request, inputs)}"
         case CompareRequest():
             return (
                 f"candidate and baseline on at most {request.max_pairs} fresh pairs from seed "
@@ -91,24 +131,24 @@ def _words(request: Request, config: RunConfig, cycle: int) -> str:
             return "the episodes of an existing dataset"
 
 
-def _start(request: TrainRequest, config: RunConfig) -> str:
-    if request.init == config.ladder[0].init:
+def _start(request: TrainRequest, inputs: CycleInputs) -> str:
+    if request.init == inputs.config.ladder[inputs.rung].init:
         return f", from {request.init}" if request.init else ""
     return ", from the blessed checkpoint"
 
 
-def _children(request: Request, config: RunConfig, folder: Path) -> Iterator[tuple[str, ...]]:
+def _children(request: Request, inputs: CycleInputs, folder: Path) -> Iterator[tuple[str, ...]]:
     """Commands of the processes that the stage starts."""
     match request:
         case TrainRequest():
-            dataset = _planned_data(config, Path(request.dataset))
+            dataset = _planned_data(inputs, Path(request.dataset))
             yield start_command(
                 request,
                 dataset,
                 folder / "training",
                 init=request.init,
                 policy_type=request.policy_type,
-                is_state_only=isinstance(config.collect, ExpertGrowth),
+                is_state_only=isinstance(inputs.config.collect, ExpertGrowth),
                 episodes_present=0,
             ).argv
         case EvaluateRequest() if request.env:
@@ -134,9 +174,10 @@ class PlannedData(NamedTuple):
     episodes: tuple[int, ...] = ()
 
 
-def _planned_data(config: RunConfig, collected: Path) -> PlannedData:
-    if not isinstance(config.collect, ExpertGrowth):
-        return PlannedData(config.collect.repo_id, config.collect.root)
-    # The first cycle has only its own data, every later one a merge with what was there.
-    name = "dataset" if collected.parent.name == "cycle_0" else "merged"
+def _planned_data(inputs: CycleInputs, collected: Path) -> PlannedData:
+    source = inputs.config.collect
+    if not isinstance(source, ExpertGrowth):
+        return PlannedData(source.repo_id, source.root)
+    # A first cycle has only its own data, every other one a merge with what was there.
+    name = "merged" if inputs.cycle or inputs.origin else "dataset"
     return PlannedData(f"local/{name}", str(collected / name))

@@ -20,8 +20,8 @@ from lefleet.records import (
     PolicyResult,
     Record,
     RunConfig,
-    RunOrigin,
     Rung,
+    RunOrigin,
 )
 from lefleet.records.border import as_bad_input
 

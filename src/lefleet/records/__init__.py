@@ -51,8 +51,8 @@ from lefleet.records.run import (
     ImprovePlan,
     OriginData,
     RunConfig,
-    RunOrigin,
     Rung,
+    RunOrigin,
 )
 
 Request = CollectRequest | TrainRequest | EvaluateRequest | CompareRequest | ImproveRequest
