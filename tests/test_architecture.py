@@ -57,9 +57,9 @@ PUBLIC = {
         CollectRequest CompareOptions CompareRequest ComparisonRecord Corrections
         DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan
         EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateLook
-        GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord PolicyResult Rate
-        Record Request RunConfig Rung SeedBlock TaskPairs TrainRequest decode encode
-        validated""",
+        GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord OriginData
+        PolicyResult Rate Record Request RunConfig RunOrigin Rung SeedBlock TaskPairs
+        TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials progress_of success_of""",
     lefleet.process: """Pool child_environment exit_words is_held launch oom_kills processes_marked
