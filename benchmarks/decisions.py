@@ -74,8 +74,8 @@ def measure(workshop: Workshop) -> Section:
 
 def _whole_runs(size: Size) -> tuple[list[str], list[str]]:
     rows, largest = [], 0.0
-    scheduled = [GateRule(alpha=gate_alpha("run", ALPHA, [False] * gate)) for gate in range(GATES)]
-    flat = [GateRule(alpha=ALPHA)] * GATES
+    scheduled = [GateRule(*[gate_alpha("run", ALPHA, [False] * gate)] * 2) for gate in range(GATES)]
+    flat = [GateRule(ALPHA, ALPHA)] * GATES
     for baseline in (0.3, BASELINE, 0.9):
         for phi in (0.0, 0.6):
             chances = Chances.of(baseline, 0.0, phi)
@@ -151,7 +151,7 @@ def _naive_misses(size: Size) -> tuple[float, float]:
 
 
 def _powers(size: Size) -> tuple[list[str], list[str]]:
-    rule = GateRule(alpha=ALPHA)
+    rule = GateRule(ALPHA, ALPHA)
     rows = []
     for phi in (0.0, 0.3, 0.6):
         for baseline, difference in (
@@ -207,7 +207,7 @@ def _replays(size: Size) -> tuple[list[str], list[str]]:
             )
             differences = [a - b for a, b in zip(candidate, baseline, strict=True)]
             pairs = [Pair(one, float(one)) for one in differences]
-            ends.append(Gate.start(GateRule(alpha=ALPHA, max_pairs=100)).observe(pairs))
+            ends.append(Gate.start(GateRule(ALPHA, ALPHA, max_pairs=100)).observe(pairs))
         e_values = np.exp([end.last_look.log_e for end in ends])
         p_values = [end.last_look.p_value for end in ends]
         rows.append(
@@ -241,7 +241,7 @@ def _replays(size: Size) -> tuple[list[str], list[str]]:
 
 
 def _checked(size: Size) -> tuple[list[str], list[str]]:
-    rule = GateRule(alpha=ALPHA)
+    rule = GateRule(ALPHA, ALPHA)
     agreed = counted = 0
     for difference in (0.0, 0.15):
         drawn = Chances.of(BASELINE, difference, 0.3).draw(size.checked, rule.max_pairs, seed=50)

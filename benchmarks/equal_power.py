@@ -43,10 +43,14 @@ def _design(simulated: int, phi: float, effect: float, power: float) -> Design:
     drawn = chances.draw(simulated, high, seed=20)
     while high - low > 1:
         middle = (low + high) // 2
-        rule = GateRule(ALPHA, middle, effect, look_every)
+        rule = _rule(middle, effect, look_every)
         enough = run_gates(rule, drawn[:, :middle]).share(BETTER) >= power
         low, high = (low, middle) if enough else (middle, high)
-    return Design(phi, effect, power, fixed, GateRule(ALPHA, high, effect, look_every))
+    return Design(phi, effect, power, fixed, _rule(high, effect, look_every))
+
+
+def _rule(max_pairs: int, min_effect: float, look_every: int) -> GateRule:
+    return GateRule(ALPHA, ALPHA, max_pairs, min_effect, look_every)
 
 
 def equal_power(simulated: int) -> tuple[list[str], list[str]]:

@@ -84,8 +84,8 @@ def run_gates(rule: GateRule, outcomes: Outcomes, give_up: GiveUp | None = None)
     losses = np.cumsum(outcomes == -1, axis=1, dtype=np.int64)
     ends = Ends(np.full(runs, NEITHER), np.full(runs, pairs))
     running = np.arange(runs)
-    spending = Spending.start(rule.alpha, pairs, runs)
-    critical = critical_of_spending(rule.alpha)
+    spending = Spending.start(rule.alpha_better, pairs, runs)
+    critical = critical_of_spending(rule.alpha_better)
     for look in filter(rule.is_look, range(1, pairs + 1)):
         won, lost = wins[running, look - 1], losses[running, look - 1]
         spending = spending.look(look, won + lost)
@@ -118,7 +118,7 @@ def exact_error(rule: GateRule, outcomes: Outcomes) -> float:
     Given which pairs differ, it is what the test has spent; the outcomes are only used for that.
     """
     discordant = np.cumsum(outcomes != 0, axis=1, dtype=np.int64)
-    spending = Spending.start(rule.alpha, rule.max_pairs, len(outcomes))
+    spending = Spending.start(rule.alpha_better, rule.max_pairs, len(outcomes))
     for look in filter(rule.is_look, range(1, rule.max_pairs + 1)):
         spending = spending.look(look, discordant[:, look - 1])
     return float(np.mean(spending.spent))
@@ -129,7 +129,7 @@ def run_e_processes(rule: GateRule, outcomes: Outcomes) -> Ends:
     looks = np.array([look for look in range(1, rule.max_pairs + 1) if rule.is_look(look)])
     wins = np.cumsum(outcomes == 1, axis=1, dtype=np.int64)[:, looks - 1]
     losses = np.cumsum(outcomes == -1, axis=1, dtype=np.int64)[:, looks - 1]
-    reached = log_e_values(rule.max_pairs)[wins, losses] >= log(1 / rule.alpha)
+    reached = log_e_values(rule.max_pairs)[wins, losses] >= log(1 / rule.alpha_better)
     crossed = reached.any(axis=1)
     pairs = np.where(crossed, looks[reached.argmax(axis=1)], rule.max_pairs)
     return Ends(np.where(crossed, BETTER, NEITHER), pairs)

@@ -68,7 +68,8 @@ def gate(verdict: str = "inconclusive", ended: str = "", **changes) -> GateResul
         "pairs": 10,
         "wins": 1,
         "p_value": 0.75,
-        "alpha": 0.05,
+        "alpha_better": 0.05,
+        "alpha_worse": 0.05,
         "max_pairs": 20,
     }
     return gate_result(**values | changes)

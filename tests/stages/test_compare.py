@@ -134,4 +134,4 @@ def test_a_refused_comparison_leaves_nothing(checkpoint, tmp_path):
         run_stage(request(checkpoint, tmp_path / "nothing"), tmp_path / "compare")
     assert not (tmp_path / "compare").exists()
     with pytest.raises(BadInput, match="alpha"):
-        run_stage(request(checkpoint, checkpoint, alpha=0.9), tmp_path / "compare")
+        run_stage(request(checkpoint, checkpoint, alpha_better=0.9), tmp_path / "compare")

@@ -45,8 +45,8 @@ def test_a_clear_difference_is_seen_early_on_either_side(ours, theirs, verdict):
         "worse": (record.gate.p_worse, record.gate.e_worse),
     }
     p_value, e_value = evidence.pop(verdict)
-    assert p_value <= record.gate.alpha
-    assert e_value > 1 / record.gate.alpha
+    assert p_value <= record.gate.alpha_better
+    assert e_value > 1 / record.gate.alpha_better
     assert next(iter(evidence.values()))[0] == 1.0
     assert record.looks[-1].pairs == record.gate.pairs
 
@@ -90,8 +90,8 @@ REGRESSING = [
 
 @pytest.mark.parametrize("alpha", [0.05, 0.03, 0.001])
 def test_a_task_that_regresses_vetoes_only_where_it_is_asked_for(alpha):
-    pooled = judged(REGRESSING, alpha=alpha)
-    vetoed = judged(REGRESSING, alpha=alpha, scope="per_task")
+    pooled = judged(REGRESSING, alpha_better=alpha, alpha_worse=alpha)
+    vetoed = judged(REGRESSING, alpha_better=alpha, alpha_worse=alpha, scope="per_task")
     assert (pooled.gate.verdict, pooled.gate.ended) == ("better", "better")
     assert (vetoed.gate.verdict, vetoed.gate.ended) == ("inconclusive", "vetoed")
     assert vetoed.gate.worse_tasks == ("bad",)
@@ -138,7 +138,7 @@ def test_tasks_are_shuffled_within_each_seed_and_always_the_same_way():
 
 
 ORDER = pair_order(("push",), 0, 40)
-RULE = GateRule(alpha=0.05, max_pairs=40, min_effect=0.3)
+RULE = GateRule(max_pairs=40, min_effect=0.3)
 
 
 def pair(trial: Trial, ours: bool, theirs: bool, start: str = ""):

@@ -16,7 +16,9 @@ from tests.stats.outcomes import WIN, chance, conclusion, every_way, judged, mix
 LETTERS = st.text("wl-", max_size=60)
 SMALL = GateRule(max_pairs=40, min_effect=0.3)
 GRADED = GateRule(max_pairs=40, min_effect=0.3, metric="progress")
-RULES = st.sampled_from([SMALL, GRADED, GateRule(max_pairs=33, look_every=7, alpha=0.2)])
+RULES = st.sampled_from(
+    [SMALL, GRADED, GateRule(max_pairs=33, look_every=7, alpha_better=0.2, alpha_worse=0.2)]
+)
 OPPOSITE = {"better": "worse", "worse": "better"}
 
 
@@ -93,8 +95,8 @@ def test_swapping_the_policies_swaps_the_answer(rule, text):
 @given(RULES, LETTERS)
 def test_decision_and_evidence_agree(rule, text):
     result = judged(rule, pairs(text))
-    assert (result.state == "better") == (result.last_look.p_value <= rule.alpha)
-    assert (result.state == "worse") == (result.last_look.p_worse <= rule.alpha)
+    assert (result.state == "better") == (result.last_look.p_value <= rule.alpha_better)
+    assert (result.state == "worse") == (result.last_look.p_worse <= rule.alpha_worse)
     values = [look.p_value for look in result.looks]
     assert values == sorted(values, reverse=True)
     lows = [look.interval[0] for look in result.looks]
@@ -105,7 +107,12 @@ def test_decision_and_evidence_agree(rule, text):
 @pytest.mark.parametrize("look_every", [1, 3])
 def test_a_wrong_better_is_never_more_likely_than_alpha(metric, look_every):
     rule = GateRule(
-        alpha=0.2, max_pairs=9, look_every=look_every, metric=metric, futility_below=0.0
+        alpha_better=0.2,
+        alpha_worse=0.2,
+        max_pairs=9,
+        look_every=look_every,
+        metric=metric,
+        futility_below=0.0,
     )
     differs = [True] * 8 + [False]
     states = [judged(rule, outcomes).state for outcomes in every_way(differs)]
@@ -145,7 +152,10 @@ def test_policies_that_never_differ_end_early():
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001, 0.00001])
 def test_a_gate_that_is_too_strict_for_a_small_difference_still_proves_a_large_one(alpha):
-    assert judged(GateRule(alpha=alpha), pairs("wlww-" * 40)).state == "better"
+    assert (
+        judged(GateRule(alpha_better=alpha, alpha_worse=alpha), pairs("wlww-" * 40)).state
+        == "better"
+    )
 
 
 def test_a_gate_can_be_stored_and_goes_on():
@@ -165,8 +175,8 @@ def test_thousands_of_pairs():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("alpha", 0.0),
-        ("alpha", 1.0),
+        ("alpha_better", 0.0),
+        ("alpha_worse", 1.0),
         ("max_pairs", 0),
         ("min_effect", 0.0),
         ("min_effect", 1.0),

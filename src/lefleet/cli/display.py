@@ -187,7 +187,7 @@ def sentence(record: ComparisonRecord) -> str:
     gate = record.gate
     differing = gate.wins + gate.losses
     does = "gets further" if record.metric == "progress" else "succeeds more often"
-    odds = round(1 / gate.alpha)
+    odds = round(1 / (gate.alpha_worse if gate.ended == "worse" else gate.alpha_better))
     match gate.ended:
         case "better":
             return (

@@ -103,8 +103,11 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
             "a, b: two checkpoints are needed.",
             "Name them as lefleet compare A B, or give a file with --from.",
         )
-    given = msgspec.structs.asdict(command.options)
+    given = msgspec.structs.asdict(validated(command.options))
+    alpha = given.pop("alpha")
     request = CompareRequest(
+        alpha_better=alpha,
+        alpha_worse=alpha,
         checkpoint=choose_checkpoint(command.a, command.workdir, "a").location,
         baseline=choose_checkpoint(command.b, command.workdir, "b").location,
         **{name: value for name, value in given.items() if value not in (None, ())},

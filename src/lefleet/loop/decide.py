@@ -84,10 +84,12 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
             )
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
-    p_value = gate.p_worse if gate.verdict == "worse" else gate.p_value
+    p_value, level = gate.p_value, gate.alpha_better
+    if gate.verdict == "worse":
+        p_value, level = gate.p_worse, gate.alpha_worse
     counted = (
         f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, "
-        f"p = {p_value:.2g} at level {gate.alpha:.2g}"
+        f"p = {p_value:.2g} at level {level:.2g}"
     )
     if gate.verdict == "better":
         return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)

@@ -121,7 +121,7 @@ def _words(request: Request, inputs: CycleInputs) -> str:
         case CompareRequest():
             return (
                 f"candidate and baseline on at most {request.max_pairs} fresh pairs from seed "
-                f"{request.seed}, at level {request.alpha:.2g}"
+                f"{request.seed}, at level {request.alpha_better:.2g}"
             )
         case ImproveRequest():
             return f"{request.method}, up to {request.episodes_per_task} episodes per task"

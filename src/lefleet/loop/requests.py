@@ -232,12 +232,14 @@ def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
 
 def _gate(inputs: CycleInputs) -> CompareRequest:
     config, gate = inputs.config, inputs.config.gate
+    level = gate_alpha(gate.guarantee, gate.alpha, inputs.gates)
     return CompareRequest(
         checkpoint=inputs.stage("train"),
         baseline=_blessed(inputs),
         tasks=config.tasks,
         max_pairs=gate.max_pairs,
-        alpha=gate_alpha(gate.guarantee, gate.alpha, inputs.gates),
+        alpha_better=level,
+        alpha_worse=level,
         min_effect=gate.min_effect,
         metric=gate.metric,
         scope=gate.scope,

@@ -103,6 +103,11 @@ class RunState:
         origin = self.origin
         return origin if origin and origin.checkpoint.digest == digest else None
 
+    @property
+    def planned_gates(self) -> int:
+        """Gates that the first cycle budget plans: every cycle but the first can have one."""
+        return self.config.budgets.cycles - 1
+
     def gates_before(self, cycle: int) -> list[bool]:
         """Of every gate before `cycle`, in order, whether it promoted."""
         return [

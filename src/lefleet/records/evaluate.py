@@ -103,16 +103,14 @@ Verdict = Literal["better", "worse", "inconclusive"]
 Ended = Literal["better", "worse", "futile", "exhausted", "vetoed", "open"]
 
 
-class CompareOptions(Strict, frozen=True, kw_only=True):
-    """Comparison settings."""
+class CompareSettings(Strict, frozen=True, kw_only=True):
+    """What a comparison by hand and the gate of a run have in common."""
 
     tasks: tuple[str, ...] = ()
     """Tasks or task sets (easy3, mt10, all). Default: easy3."""
     max_pairs: Positive | None = None
     """Maximum number of pairs, over all tasks. Default: 200. With --from: the number of pairs that
     you plan to run in total, if the file is not complete yet. Default: those in the file."""
-    alpha: Level = 0.05
-    """Largest probability of a wrong "better", and of a wrong "worse"."""
     min_effect: Effect = 0.15
     """Smallest difference that matters. The comparison stops early if it can no longer show this
     difference; with --from it never does."""
@@ -131,7 +129,14 @@ class CompareOptions(Strict, frozen=True, kw_only=True):
     """Torch device."""
 
 
-class CompareRequest(CompareOptions, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
+class CompareOptions(CompareSettings, frozen=True, kw_only=True):
+    """Comparison settings."""
+
+    alpha: Level = 0.05
+    """Largest probability of a wrong "better", and of a wrong "worse"."""
+
+
+class CompareRequest(CompareSettings, frozen=True, kw_only=True, tag_field="kind", tag="compare"):
     """Pairs of episodes on the same seeds until the evidence suffices; every option is set."""
 
     checkpoint: str
@@ -141,6 +146,10 @@ class CompareRequest(CompareOptions, frozen=True, kw_only=True, tag_field="kind"
     tasks: Tasks = ("easy3",)
     max_pairs: Positive = 200
     seed: NotNegative = int(SeedBlock.COMPARE)
+    alpha_better: Level = 0.05
+    """Largest probability of a wrong "better"."""
+    alpha_worse: Level = 0.05
+    """Largest probability of a wrong "worse"."""
     look_every: Positive = 5
     """Pairs between two looks at the evidence."""
     batch_size: Positive = 10
@@ -203,14 +212,16 @@ class GateResult(Strict, frozen=True, kw_only=True):
     """Candidate minus baseline, per pair."""
     interval: tuple[float, float]
     """95 % confidence sequence of the difference."""
-    alpha: float
+    alpha_better: float
+    """Level that "better" was tested at."""
+    alpha_worse: float
     min_effect: float
     max_pairs: int
     fixed_pairs: int | None
-    """Pairs of a test of fixed size with the same alpha that shows `min_effect` 8 times in 10, at
+    """Pairs of a test of fixed size at level alpha_better that shows `min_effect` 8 times in 10, at
     the share of differing pairs seen here; None for more than 20,000, and for progress."""
     worse_tasks: tuple[str, ...] = ()
-    """Tasks that were shown to have become worse, each at its share of alpha."""
+    """Tasks that were shown to have become worse, each at its share of alpha_worse."""
 
 
 class ComparisonRecord(

@@ -74,7 +74,8 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
 
 def _gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
     return GateRule(
-        alpha=request.alpha,
+        alpha_better=request.alpha_better,
+        alpha_worse=request.alpha_worse,
         max_pairs=max_pairs,
         min_effect=request.min_effect,
         look_every=request.look_every,

@@ -20,10 +20,10 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
     )
     pairs = [look.pairs for look in record.looks]
     above.plot(pairs, [look.log_e / math.log(10) for look in record.looks], "o-", color="#1f5fa8")
-    enough = math.log10(1 / record.gate.alpha)
+    enough = math.log10(1 / record.gate.alpha_better)
     above.axhline(enough, color="#b03030", linestyle="--", linewidth=1)
     above.annotate(
-        f"1/level = {1 / record.gate.alpha:.3g}",
+        f"1/level = {1 / record.gate.alpha_better:.3g}",
         (pairs[0], enough),
         xytext=(0, -11),
         textcoords="offset points",

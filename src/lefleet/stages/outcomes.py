@@ -24,6 +24,7 @@ from lefleet.stages.verdict import (
     without_futility,
 )
 from lefleet.stats import GateRule, match_trials, progress_of, success_of
+from lefleet.stats.inputs import require_alpha
 
 _PAIRED = ("trial", "task", "a", "b")
 _UNPAIRED = ("trial", "policy", "success")
@@ -41,6 +42,7 @@ class Row(NamedTuple):
 
 def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     """The verdict about a over b. `max_pairs` are all that will ever be run; None: these."""
+    require_alpha(options.alpha)
     metric, planned = options.metric, options.max_pairs
     columns, rows = _read(path)
     unpaired = "policy" in columns
@@ -53,7 +55,8 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
             f"Give --max-pairs {len(outcomes)} or more, or leave it out.",
         )
     rule = GateRule(
-        alpha=options.alpha,
+        alpha_better=options.alpha,
+        alpha_worse=options.alpha,
         max_pairs=planned or len(outcomes),
         metric=metric,
         min_effect=options.min_effect,

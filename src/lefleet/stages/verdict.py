@@ -65,9 +65,9 @@ def without_futility(rule: GateRule) -> GateRule:
 class Judge:
     """Judges pairs one after the other, all together and each task by itself.
 
-    The gate of a task runs at its share of alpha, so that among all tasks the chance to call one
-    worse that is not stays below alpha. Where no task may become worse, "better" over all tasks
-    is not the end: the remaining pairs are needed to look at each of them.
+    The gate of a task runs at its share of the levels, so that among all tasks the chance to call
+    one worse that is not stays below alpha_worse. Where no task may become worse, "better" over all
+    tasks is not the end: the remaining pairs are needed to look at each of them.
     """
 
     def __init__(
@@ -76,9 +76,14 @@ class Judge:
         self.gate = Gate.start(rule)
         self.outcomes: list[PairOutcome] = []
         self.scope = scope
-        level = rule.alpha / len(pairs_by_task)
+        tasks = len(pairs_by_task)
+        of_task = replace(
+            without_futility(rule),
+            alpha_better=rule.alpha_better / tasks,
+            alpha_worse=rule.alpha_worse / tasks,
+        )
         self._of_task = {
-            task: Gate.start(replace(without_futility(rule), alpha=level, max_pairs=pairs))
+            task: Gate.start(replace(of_task, max_pairs=pairs))
             for task, pairs in pairs_by_task.items()
         }
 
@@ -199,7 +204,8 @@ def _result(judge: Judge) -> GateResult:
         p_worse=last.p_worse,
         difference=gate.difference,
         interval=last.interval,
-        alpha=rule.alpha,
+        alpha_better=rule.alpha_better,
+        alpha_worse=rule.alpha_worse,
         min_effect=rule.min_effect,
         max_pairs=rule.max_pairs,
         fixed_pairs=_fixed_pairs(gate),
@@ -230,7 +236,7 @@ def _fixed_pairs(gate: Gate) -> int | None:
     if rule.metric != "success":
         return None
     differing = (gate.wins + gate.losses + 1) / (gate.pairs + 2)
-    return fixed_size(rule.alpha, _POWER, rule.min_effect, max(differing, rule.min_effect))
+    return fixed_size(rule.alpha_better, _POWER, rule.min_effect, max(differing, rule.min_effect))
 
 
 def _task(outcomes: list[PairOutcome]) -> TaskPairs:

@@ -33,8 +33,10 @@ type State = Literal["better", "worse", "futile", "exhausted", "undecided"]
 class GateRule:
     """How a gate decides, fixed before its first pair."""
 
-    alpha: float = 0.05
-    """Largest chance of a wrong "better", and of a wrong "worse"."""
+    alpha_better: float = 0.05
+    """Largest chance of a wrong "better"."""
+    alpha_worse: float = 0.05
+    """Largest chance of a wrong "worse"."""
     max_pairs: int = 200
     min_effect: float = 0.1
     """Smallest difference that matters: a gate gives up when it can no longer prove it."""
@@ -47,7 +49,8 @@ class GateRule:
     """Of the interval of the difference."""
 
     def __post_init__(self) -> None:
-        require_alpha(self.alpha)
+        require_alpha(self.alpha_better, "alpha_better")
+        require_alpha(self.alpha_worse, "alpha_worse")
         require_count("max_pairs", self.max_pairs)
         require_share("min_effect", self.min_effect)
         require_count("look_every", self.look_every)
@@ -72,8 +75,9 @@ class Gate:
     """A gate under way. `observe` returns the gate after more pairs and leaves this one alone."""
 
     rule: GateRule
-    test: SignTest
-    """Judges success; unused where progress counts."""
+    wins_test: SignTest
+    losses_test: SignTest
+    """Both judge success; unused where progress counts."""
     better: EProcess
     worse: EProcess
     sequence: ConfidenceSequence
@@ -91,7 +95,8 @@ class Gate:
         side = EProcess.start(graded=rule.metric == "progress")
         return cls(
             rule,
-            SignTest.start(rule.alpha, rule.max_pairs),
+            SignTest.start(rule.alpha_better, rule.max_pairs),
+            SignTest.start(rule.alpha_worse, rule.max_pairs),
             side,
             side,
             ConfidenceSequence.start(rule.confidence, rule.max_pairs),
@@ -150,11 +155,14 @@ def _after(gate: Gate, pair: Pair) -> Gate:
 
 
 def _looked(gate: Gate) -> Gate:
-    test, p_value, p_worse = gate.test, gate.better.p_value, gate.worse.p_value
+    wins_test, losses_test = gate.wins_test, gate.losses_test
+    p_value, p_worse = gate.better.p_value, gate.worse.p_value
     if gate.rule.metric == "success":
-        test = test.look(gate.pairs, gate.wins, gate.losses)
-        p_value, p_worse = test.p_better, test.p_worse
-    power, power_worse = (_conditional_power(gate, lead) for lead in (gate.lead, -gate.lead))
+        wins_test = wins_test.look(gate.pairs, gate.wins, gate.losses)
+        losses_test = losses_test.look(gate.pairs, gate.losses, gate.wins)
+        p_value, p_worse = wins_test.p_value, losses_test.p_value
+    power = _conditional_power(gate, gate.lead, gate.rule.alpha_better)
+    power_worse = _conditional_power(gate, -gate.lead, gate.rule.alpha_worse)
     look = GateLook(
         pairs=gate.pairs,
         wins=gate.wins,
@@ -167,10 +175,16 @@ def _looked(gate: Gate) -> Gate:
     )
     hopeless = bool(is_futile(power, power_worse, gate.rule.futility_below))
     state = _verdict(gate.rule, look, gate.lead, hopeless=hopeless)
-    return replace(gate, test=test, state=state, looks=(*gate.looks, look))
+    return replace(
+        gate,
+        wins_test=wins_test,
+        losses_test=losses_test,
+        state=state,
+        looks=(*gate.looks, look),
+    )
 
 
-def _conditional_power(gate: Gate, lead: float) -> "Floats":
+def _conditional_power(gate: Gate, lead: float, alpha: float) -> "Floats":
     rule = gate.rule
     critical = critical_of_spending if rule.metric == "success" else critical_of_betting
     return conditional_power(
@@ -179,13 +193,15 @@ def _conditional_power(gate: Gate, lead: float) -> "Floats":
         gate.pairs,
         rule.max_pairs - gate.pairs,
         min_effect=rule.min_effect,
-        critical=critical(rule.alpha),
+        critical=critical(alpha),
     )
 
 
 def _verdict(rule: GateRule, look: GateLook, lead: float, *, hopeless: bool) -> State:
-    if min(look.p_value, look.p_worse) <= rule.alpha:
-        proven: State = "better" if look.p_value <= look.p_worse else "worse"
+    better, worse = look.p_value <= rule.alpha_better, look.p_worse <= rule.alpha_worse
+    if better or worse:
+        stronger = look.p_value <= look.p_worse
+        proven: State = "better" if better and (stronger or not worse) else "worse"
         # Progress is judged together with success: where they contradict, nothing is proven.
         if rule.metric == "success" or (lead > 0 if proven == "better" else lead < 0):
             return proven

@@ -183,30 +183,25 @@ class Spending:
 
 @dataclass(frozen=True, eq=False)
 class SignTest:
-    """One gate: is the candidate better, is it worse, each at level alpha.
+    """One question of one gate: are there more wins than chance explains, at level alpha?
 
-    Losses are distributed as wins are, so one distribution serves both questions.
+    Losses are distributed as wins are: given them as wins, the test asks for worse.
     """
 
     pairs: int
     wins: int
     losses: int
-    p_better: float
-    p_worse: float
+    p_value: float
     spending: Spending
     ladder: Ladder
 
     @classmethod
     def start(cls, alpha: float, max_pairs: int) -> Self:
-        return cls(0, 0, 0, 1.0, 1.0, Spending.start(alpha, max_pairs), Ladder.start(alpha))
+        return cls(0, 0, 0, 1.0, Spending.start(alpha, max_pairs), Ladder.start(alpha))
 
     @property
-    def better(self) -> bool:
-        return self.p_better <= self.spending.alpha
-
-    @property
-    def worse(self) -> bool:
-        return self.p_worse <= self.spending.alpha
+    def proven(self) -> bool:
+        return self.p_value <= self.spending.alpha
 
     def look(self, pairs: int, wins: int, losses: int) -> "SignTest":
         """After `pairs` pairs in all; what has been rejected stays rejected."""
@@ -214,24 +209,14 @@ class SignTest:
 
         if not (self.pairs < pairs <= self.spending.max_pairs and wins + losses <= pairs):
             raise ValueError(f"no look after {pairs} pairs with {wins} wins and {losses} losses")
-        if self.better or self.worse:
+        if self.proven:
             return self
         spending = self.spending.look(pairs, np.array([wins + losses]))
         share = pairs / self.spending.max_pairs
         fresh = wins + losses - self.wins - self.losses
         ladder = self.ladder.look(share, fresh, int(spending.boundary[0]))
-
-        def p_value(count: int, before: float) -> float:
-            if count >= spending.boundary[0]:
-                return float(spending.reached[0, count])
-            return min(before, ladder.level(count))
-
-        return SignTest(
-            pairs,
-            wins,
-            losses,
-            p_value(wins, self.p_better),
-            p_value(losses, self.p_worse),
-            spending,
-            ladder,
-        )
+        if wins >= spending.boundary[0]:
+            p_value = float(spending.reached[0, wins])
+        else:
+            p_value = min(self.p_value, ladder.level(wins))
+        return SignTest(pairs, wins, losses, p_value, spending, ladder)
