@@ -86,6 +86,12 @@ def test_help_exits_0_and_lists_the_commands(lefleet):
     assert all(name in out for name in ("collect", "train", "eval", "improve", "doctor"))
 
 
+def test_without_a_command_the_list_of_them_is_an_error(lefleet):
+    code, out, err = lefleet()
+    assert (code, out) == (2, "")
+    assert err == lefleet("--help")[1]
+
+
 @pytest.mark.parametrize("command", ["eval", "train", "improve", "collect corrections", "compare"])
 def test_help_names_every_form_of_a_checkpoint(lefleet, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "300")
@@ -110,7 +116,6 @@ def test_the_version_is_that_of_the_installed_package(lefleet):
         ("run -c x.yaml --plan", False),
         ("stop demo", False),
         ("fleet", False),
-        ("", False),
     ],
 )
 def test_an_interrupt_exits_130_and_says_how_to_resume_where_that_is_possible(

@@ -111,6 +111,31 @@ def test_a_mistake_is_bad_input_and_named(load, override, named):
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        (
+            "--budget.cycles=3",
+            "--budget.cycles: there is no field budget. Did you mean --budgets.cycles?",
+        ),
+        (
+            "--budgets.cycels=3",
+            "--budgets.cycels: there is no field budgets.cycels. Did you mean --budgets.cycles?",
+        ),
+        ("--cycles=3", "--cycles: there is no field cycles. Did you mean --budgets.cycles?"),
+        ("--budgets.cycles=many", "--budgets.cycles: Expected `int`, got `str`."),
+        (
+            "--budgets={cycles: many}",
+            "--budgets: budgets.cycles: Expected `int`, got `str`.",
+        ),
+    ],
+)
+def test_a_wrong_flag_is_named_and_not_the_file(load, override, words):
+    with pytest.raises(BadInput) as caught:
+        load("--seed=1", override)
+    assert str(caught.value) == words
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1", "mps", "xpu", "xpu:0"])
 def test_a_torch_device_is_good(load, device):
     assert load(f"--device={device}").device == device

@@ -59,13 +59,14 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--rtc.prefix_attention_schedule=exp", "Use EXP, LINEAR, ONES or ZEROS."),
         (
             "--model.devise=cpu",
-            "unknown field `devise`. Did you mean device? There are repo_or_path,",
+            "--model.devise: there is no field model.devise. Did you mean --model.device?",
         ),
         (
             "--max-sessions=2",
-            "`max-sessions`. Did you mean max_sessions? There are model, contract,",
+            "there is no field max-sessions. Did you mean --max_sessions?",
         ),
-        ("--colour=red", "Object contains unknown field `colour`. There are model, contract,"),
+        ("--listen=tcp/a:7", "there is no field listen. Did you mean --zenoh.listen?"),
+        ("--colour=red", "--colour: there is no field colour. There are model, contract,"),
         ("--max_sessions=0", "max_sessions: Expected `int` >= 1"),
         ("--http_port=70000", "http_port: Expected `int` <= 65535"),
         ("--trained_fps=0", "trained_fps: Expected `float` > 0"),
@@ -115,8 +116,8 @@ def test_one_endpoint_in_a_file_need_not_be_a_list(tmp_path):
     assert load_manifest(path).zenoh.connect == ("tcp/10.0.0.5:7447",)
 
 
-def test_a_mistake_names_the_file_only_where_there_is_one(tmp_path):
-    with pytest.raises(BadInput, match=r"^zenoh\.listen: Expected `array`"):
+def test_a_mistake_names_its_flag_or_its_file(tmp_path):
+    with pytest.raises(BadInput, match=r"^--zenoh\.listen: Expected `array`"):
         load_manifest(None, [MODEL, "--zenoh.listen=7"])
     path = tmp_path / "serve.yaml"
     path.write_text("zenoh: {listen: 7}")

@@ -1,8 +1,10 @@
 """The `lefleet` command: arguments in, child processes started, results printed.
 
     main          entry point: which function runs which command, exit codes, error style
+    overview      every command in one line: `lefleet --help`, misspelt commands
     commands      the arguments of every command but certs
     parse         a command line to one of these commands
+    usage         mistakes in a command's arguments, in a line each
     checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
     stages        collect, train, eval, improve, compare
     runs          demo, run, resume, stop
@@ -19,7 +21,8 @@
     signals       Ctrl-C, SIGTERM and SIGHUP
 
 The top of the import order: imports every other folder, and nothing imports it. Modules that import
-torch, LeRobot or MuJoCo are imported inside functions, so that `lefleet --help` starts quickly.
+torch, LeRobot or MuJoCo are imported inside functions, and `main` imports only `overview` before it
+knows the command, so that `lefleet --help` appears at once.
 Arguments come from the user; requests, configs and manifests go to `stages`, `loop` and `server`;
 records and the ledger come back.
 """

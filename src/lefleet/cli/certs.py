@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from rich.text import Text
-from tyro.conf import Positional, UseAppendAction, arg, subcommand
+from tyro.conf import Positional, UseAppendAction, arg
 
 from lefleet.cli.commands import OutputOptions
 from lefleet.cli.output import print_json
@@ -89,19 +89,15 @@ class CertsListCommand(CertsOptions):
     """Print the access list as Zenoh's access_control, for zenohd."""
 
 
-@dataclass(frozen=True)
-class CertsCommand:
-    """Make certificates for robots, servers and operators, and say who may connect."""
-
-    action: (
-        Annotated[CertsInitCommand, subcommand("init", prefix_name=False)]
-        | Annotated[CertsServerCommand, subcommand("server", prefix_name=False)]
-        | Annotated[CertsRobotCommand, subcommand("robot", prefix_name=False)]
-        | Annotated[CertsOperatorCommand, subcommand("operator", prefix_name=False)]
-        | Annotated[CertsRenewCommand, subcommand("renew", prefix_name=False)]
-        | Annotated[CertsRevokeCommand, subcommand("revoke", prefix_name=False)]
-        | Annotated[CertsListCommand, subcommand("list", prefix_name=False)]
-    )
+CERTS_COMMANDS: dict[str, type[CertsOptions]] = {
+    "certs init": CertsInitCommand,
+    "certs server": CertsServerCommand,
+    "certs robot": CertsRobotCommand,
+    "certs operator": CertsOperatorCommand,
+    "certs renew": CertsRenewCommand,
+    "certs revoke": CertsRevokeCommand,
+    "certs list": CertsListCommand,
+}
 
 
 def run_certs(command: CertsOptions) -> int:

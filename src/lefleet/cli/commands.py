@@ -1,10 +1,10 @@
-"""The arguments of every command."""
+"""The arguments of every command but certs. Field docstrings are the texts of --help."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
 from lefleet.records import (
     CompareOptions,
@@ -71,18 +71,6 @@ class CollectCorrectionsCommand(CheckpointStageCommand):
     """DAgger: a policy acts, the expert corrects."""
 
     request: Corrections
-
-
-@dataclass(frozen=True)
-class CollectCommand:
-    """Make a dataset from scripted demonstrations, an existing dataset, or corrections of a
-    policy."""
-
-    source: (
-        Annotated[CollectExpertCommand, subcommand("expert", prefix_name=False)]
-        | Annotated[CollectDatasetCommand, subcommand("dataset", prefix_name=False)]
-        | Annotated[CollectCorrectionsCommand, subcommand("corrections", prefix_name=False)]
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,3 +282,26 @@ class PingCommand(ConnectOptions):
     """Revision of the model, or the beginning of its digest as lefleet fleet shows it."""
     count: int = 20
     """Number of requests."""
+
+
+COMMANDS: dict[str, type[OutputOptions]] = {
+    "demo": DemoCommand,
+    "run": RunCommand,
+    "resume": ResumeCommand,
+    "stop": StopCommand,
+    "status": StatusCommand,
+    "collect expert": CollectExpertCommand,
+    "collect dataset": CollectDatasetCommand,
+    "collect corrections": CollectCorrectionsCommand,
+    "train": TrainCommand,
+    "eval": EvaluateCommand,
+    "compare": CompareCommand,
+    "improve": ImproveCommand,
+    "serve": ServeCommand,
+    "router": RouterCommand,
+    "fleet": FleetCommand,
+    "ping": PingCommand,
+    "contract": ContractCommand,
+    "replay": ReplayCommand,
+    "doctor": DoctorCommand,
+}

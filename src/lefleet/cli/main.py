@@ -6,9 +6,9 @@ Exit codes: 0 done, 1 failed, 2 bad input (nothing was started), 130 interrupted
 import os
 import sys
 import traceback
-from importlib.metadata import version
 from pathlib import Path
 
+from lefleet.cli.overview import overview, requested_help
 from lefleet.errors import LeFleetError
 
 _STAGES = ("collect", "train", "eval", "improve", "compare")
@@ -25,7 +25,15 @@ def main() -> int:
 
         return control(Path(arguments[2]), arguments[3])
     if arguments == ["--version"]:
+        from importlib.metadata import version
+
         print(version("lefleet"))
+        return 0
+    if not arguments:
+        print(overview(), file=sys.stderr)
+        return 2
+    if (text := requested_help(arguments)) is not None:
+        print(text)
         return 0
     debug = "--debug" in arguments
     try:
@@ -60,7 +68,7 @@ def _resumes(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
-    from lefleet.cli import certs, commands
+    from lefleet.cli import commands
     from lefleet.cli.parse import parse
 
     command, overrides = parse(arguments)
@@ -117,7 +125,9 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
             from lefleet.cli.fleet import ping_service
 
             return ping_service(command)
-        case certs.CertsOptions():
-            return certs.run_certs(command)
         case _:
+            from lefleet.cli.certs import CertsOptions, run_certs
+
+            if isinstance(command, CertsOptions):
+                return run_certs(command)
             raise AssertionError(f"no function runs {command}")

@@ -1,70 +1,24 @@
 """A command line to a typed command, and its paths to absolute ones."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import tyro
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, subcommand
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes
 
-from lefleet.cli.certs import CertsCommand
-from lefleet.cli.commands import (
-    CollectCommand,
-    CompareCommand,
-    ContractCommand,
-    DemoCommand,
-    DoctorCommand,
-    EvaluateCommand,
-    FleetCommand,
-    ImproveCommand,
-    OutputOptions,
-    PingCommand,
-    ReplayCommand,
-    ResumeCommand,
-    RouterCommand,
-    RunCommand,
-    ServeCommand,
-    StatusCommand,
-    StopCommand,
-    TrainCommand,
-)
+from lefleet.cli.commands import COMMANDS, OutputOptions, TrainCommand
+from lefleet.cli.overview import split_command
+from lefleet.cli.usage import flags, plain_mistakes
 from lefleet.errors import BadInput
 
-AnyCommand = (
-    Annotated[DemoCommand, subcommand("demo", prefix_name=False)]
-    | Annotated[RunCommand, subcommand("run", prefix_name=False)]
-    | Annotated[ResumeCommand, subcommand("resume", prefix_name=False)]
-    | Annotated[StopCommand, subcommand("stop", prefix_name=False)]
-    | Annotated[StatusCommand, subcommand("status", prefix_name=False)]
-    | Annotated[CollectCommand, subcommand("collect", prefix_name=False)]
-    | Annotated[TrainCommand, subcommand("train", prefix_name=False)]
-    | Annotated[EvaluateCommand, subcommand("eval", prefix_name=False)]
-    | Annotated[CompareCommand, subcommand("compare", prefix_name=False)]
-    | Annotated[ImproveCommand, subcommand("improve", prefix_name=False)]
-    | Annotated[ServeCommand, subcommand("serve", prefix_name=False)]
-    | Annotated[RouterCommand, subcommand("router", prefix_name=False)]
-    | Annotated[FleetCommand, subcommand("fleet", prefix_name=False)]
-    | Annotated[PingCommand, subcommand("ping", prefix_name=False)]
-    | Annotated[CertsCommand, subcommand("certs", prefix_name=False)]
-    | Annotated[ReplayCommand, subcommand("replay", prefix_name=False)]
-    | Annotated[ContractCommand, subcommand("contract", prefix_name=False)]
-    | Annotated[DoctorCommand, subcommand("doctor", prefix_name=False)]
-)
-_DESCRIPTION = (
-    "Collect, train, evaluate and improve LeRobot policies in a loop, and serve them to robots."
-)
-_WITH_FILE: dict[str, type] = {
-    "run": RunCommand,
-    "demo": RunCommand,
-    "serve": ServeCommand,
-    "replay": ReplayCommand,
-}
+_WITH_FILE = ("run", "demo", "serve", "replay")
 """Commands with a config file or manifest: a --key=value flag that is not among the command's own
 overrides a field of the file."""
-_ALSO_A_FIELD = "insecure"
+_ALSO_A_FIELD = "--insecure"
 """A flag of serve and a field of its manifest: --insecure and --insecure=true both work."""
 
 
@@ -76,14 +30,16 @@ class ParsedCommand(NamedTuple):
 
 
 def parse(arguments: list[str]) -> ParsedCommand:
-    """Arguments to a command; prints help or an error and exits 2 where they are wrong."""
-    if arguments and (command_type := _WITH_FILE.get(arguments[0])):
-        overrides = [one for one in arguments[1:] if _is_override(one, command_type)]
-        own = [one for one in arguments if one not in overrides]
+    """Arguments to a command. A command's --help prints it and exits."""
+    name, given = split_command(arguments)
+    command_type = _command_type(name)
+    if name in _WITH_FILE:
+        overrides = [one for one in given if _is_override(one, command_type)]
+        own = [one for one in given if one not in overrides]
         _require_equals_signs(own, command_type)
-        return ParsedCommand(_command(own), tuple(overrides))
-    where = arguments.index("--") if "--" in arguments else len(arguments)
-    command, extra = _command(arguments[:where]), arguments[where + 1 :]
+        return ParsedCommand(_command(name, command_type, own), tuple(overrides))
+    where = given.index("--") if "--" in given else len(given)
+    command, extra = _command(name, command_type, given[:where]), given[where + 1 :]
     if not extra:
         return ParsedCommand(command)
     if not isinstance(command, TrainCommand):
@@ -102,10 +58,28 @@ def absolute(path: Path | str, field: str) -> Path:
         ) from error
 
 
+def _command_type(name: str) -> type[OutputOptions]:
+    if name not in COMMANDS:
+        from lefleet.cli.certs import CERTS_COMMANDS
+
+        return CERTS_COMMANDS[name]
+    return COMMANDS[name]
+
+
+def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:
+    with plain_mistakes(name, command, arguments):
+        return tyro.cli(
+            command,
+            prog=f"lefleet {name}",
+            args=arguments,
+            config=(OmitArgPrefixes, FlagCreatePairsOff),
+        )
+
+
 def _is_override(argument: str, command: type) -> bool:
     """Whether a flag sets a field of the config or manifest rather than of the command."""
-    name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
-    is_own = name in _flags(command) and name != _ALSO_A_FIELD
+    flag = argument.partition("=")[0].replace("_", "-")
+    is_own = flag in flags(command) and flag != _ALSO_A_FIELD
     return argument.startswith("--") and "=" in argument and not is_own
 
 
@@ -114,29 +88,9 @@ def _require_equals_signs(arguments: list[str], command: type) -> None:
 
     A likely misspelling of an own flag is left to the parser, which suggests the right one.
     """
-    own = [*_flags(command), "help"]
+    own = [*flags(command), "--help"]
     for flag, value in pairwise(arguments):
-        name = flag.removeprefix("--").replace("_", "-")
         is_flag = flag.startswith("--") and len(flag) > 2 and "=" not in flag
-        if is_flag and not value.startswith("-") and not get_close_matches(name, own):
+        is_near = bool(get_close_matches(flag.replace("_", "-"), own))
+        if is_flag and not value.startswith("-") and not is_near:
             raise BadInput(f"{flag}: its value must follow an =.", f"Write {flag}={value}")
-
-
-def _flags(command: type) -> list[str]:
-    return [field.name.replace("_", "-") for field in fields(command)]
-
-
-def _command(arguments: list[str]) -> OutputOptions:
-    parsed = tyro.cli(
-        AnyCommand,
-        prog="lefleet",
-        description=_DESCRIPTION,
-        args=arguments,
-        config=(OmitArgPrefixes, FlagCreatePairsOff),
-    )
-    match parsed:
-        case CollectCommand():
-            return parsed.source
-        case CertsCommand():
-            return parsed.action
-    return parsed

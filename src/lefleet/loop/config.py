@@ -31,7 +31,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in `path` with `overrides` (`--a.b=c`) merged in before it is decoded."""
     raw = read_fields(path, "config", "configs/demo.yaml")
     merge(raw, overrides)
-    config = converted(raw, RunConfig, str(path))
+    config = converted(raw, RunConfig, str(path), overrides)
     _check(config)
     return _anchored(config)
 

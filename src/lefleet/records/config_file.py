@@ -56,28 +56,63 @@ def _merge_one(raw: dict[str, Any], override: str) -> None:
         raise BadInput(f"{key}: {value!r} is not a YAML value.") from error
 
 
-def converted[T](raw: dict[str, Any], kind: type[T], source: str) -> T:
-    """The fields as `kind`; a mistake names the field, and what it may be instead."""
+def converted[T](
+    raw: dict[str, Any], kind: type[T], source: str, overrides: Sequence[str] = ()
+) -> T:
+    """The fields as `kind`; a mistake names the field and its source, the file or the flag, and
+    what the field may be instead."""
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        problem = as_bad_input(error, source).problem
-        raise BadInput(problem, _remedy(str(error), kind)) from error
+        text = str(error)
+        where = _PLACE.search(text)
+        place = where[1] if where else ""
+        unknown = _UNKNOWN.search(text)
+        name = ".".join(filter(None, (place, unknown[1] if unknown else "")))
+        flag = _flag_of(name, overrides)
+        if unknown:
+            problem, remedy = f"there is no field {name}.", _near(unknown[1], place, kind, flag)
+        else:
+            problem, remedy = as_bad_input(error).problem, _choice(text, place, kind)
+        origin = flag or source
+        problem = problem.removeprefix(f"{flag.removeprefix('--')}: ") if flag else problem
+        raise BadInput(f"{origin}: {problem}" if origin else problem, remedy) from error
 
 
-def _remedy(text: str, kind: type) -> str:
-    """What msgspec leaves out: the values of a choice, or the names of fields."""
-    where = _PLACE.search(text)
-    places = _places(kind, _STEP.findall(where[1]) if where else [])
-    values = [value for place in places for value in getattr(place, "values", ())]
+def _flag_of(name: str, overrides: Sequence[str]) -> str:
+    """The flag that set this field, a part of it, or the whole that it is in."""
+    for flag in reversed([one.partition("=")[0] for one in overrides]):
+        key = flag.removeprefix("--")
+        if key == name or key.startswith(f"{name}.") or name.startswith((f"{key}.", f"{key}[")):
+            return flag
+    return ""
+
+
+def _near(unknown: str, place: str, kind: type, flag: str) -> str:
+    """The field that was probably meant, as it would be written; else all that there are."""
+    places = _places(kind, _STEP.findall(place))
+    fields = [field for one in places for field in getattr(one, "fields", ())]
+    known, name = [field.encode_name for field in fields], unknown.replace("-", "_")
+    inside = [
+        f"{field.encode_name}.{name}"
+        for field in fields
+        for one in _choices(field.type)
+        if _inside(one, name) is not None and isinstance(one, inspect.StructType)
+    ]
+    meant = [*get_close_matches(name, known, 1), *inside]
+    if not meant:
+        return f"There are {', '.join(known)}."
+    before = f"{place}." if place else ""
+    rest = flag.removeprefix(f"--{before}{unknown}") if flag else ""
+    return f"Did you mean {'--' if flag else ''}{before}{meant[0]}{rest}?"
+
+
+def _choice(text: str, place: str, kind: type) -> str:
+    """What msgspec leaves out: the values of a choice."""
+    places = _places(kind, _STEP.findall(place))
+    values = [value for one in places for value in getattr(one, "values", ())]
     if "Invalid enum value" in text and values:
         return f"Use {_listed([str(value) for value in values])}."
-    fields = [one.encode_name for place in places for one in getattr(place, "fields", ())]
-    unknown = _UNKNOWN.search(text)
-    if unknown and fields:
-        near = get_close_matches(unknown[1].replace("-", "_"), fields, 1)
-        meant = f"Did you mean {near[0]}? " if near else ""
-        return f"{meant}There are {', '.join(fields)}."
     return ""
 
 

@@ -113,7 +113,8 @@ def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str 
     _require_insecure_at_top(raw)
     is_without_model = raw.get("model") is None
     # A misspelt field is the more likely mistake, and is named first.
-    manifest = converted({**raw, "model": _NONE} if is_without_model else raw, Manifest, source)
+    fields = {**raw, "model": _NONE} if is_without_model else raw
+    manifest = converted(fields, Manifest, source, overrides)
     zenoh = msgspec.structs.replace(manifest.zenoh, insecure=manifest.insecure)
     manifest = msgspec.structs.replace(manifest, zenoh=zenoh)
     if is_without_model:

@@ -1,0 +1,108 @@
+"""Every command in one line: `lefleet --help`, and the nearest name to a misspelt one.
+
+Imports almost nothing, so that help appears at once.
+"""
+
+from difflib import get_close_matches
+
+from lefleet.errors import BadInput
+
+GROUPS = {
+    "Runs": {
+        "demo": "Run three real cycles on this machine in minutes, and watch success rise.",
+        "run": "Run the loop that a config file describes, unattended.",
+        "resume": "Resume a run, or attach to a running one.",
+        "stop": "Stop a run; it can be resumed.",
+        "status": "Show the results and the state of runs.",
+    },
+    "Stages": {
+        "collect": "Make a dataset: demonstrations, an existing dataset, or corrections.",
+        "train": "Train a policy with LeRobot.",
+        "eval": "Measure the success rate of a checkpoint.",
+        "compare": "Is A better than B?",
+        "improve": "Generate data with a policy, and mix it into its demonstrations.",
+    },
+    "Serving": {
+        "serve": "Serve a checkpoint to robots.",
+        "router": "Connect robots and servers that cannot reach each other directly.",
+        "fleet": "List servers and their robots: live in a terminal, otherwise once.",
+        "ping": "Measure where the time between an observation and its chunk goes.",
+        "certs": "Make certificates for robots, servers and operators, and say who may connect.",
+        "contract": "Show what a checkpoint's columns mean, and a manifest to serve it.",
+        "replay": "Recompute captured requests and compare the chunks.",
+    },
+    "This machine": {"doctor": "Check this machine and print a remedy for every problem."},
+}
+"""What each command does, grouped as a person looks for it."""
+NESTED = {
+    "collect": {
+        "expert": "Record scripted demonstrations in simulation.",
+        "dataset": "Select episodes of an existing LeRobotDataset, the same number for every task.",
+        "corrections": "DAgger: a policy acts, the expert corrects.",
+    },
+    "certs": {
+        "init": "Create an authority: the key that signs certificates.",
+        "server": "Issue a certificate for a server or a router.",
+        "robot": "Issue a certificate for a robot.",
+        "operator": "Issue a certificate for a person, who may use fleet and ping.",
+        "renew": "Issue a new key and certificate for a name.",
+        "revoke": "Take a name off the access lists.",
+        "list": "List names, and when their certificates expire.",
+    },
+}
+"""Commands of two words."""
+_COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
+_ABOUT = (
+    "Collect, train, evaluate and improve LeRobot policies in a loop, and serve them to robots."
+)
+
+
+def overview() -> str:
+    """The text of `lefleet --help`."""
+    groups = [f"{title}:\n{_rows(commands)}" for title, commands in GROUPS.items()]
+    end = "Options of a command: lefleet COMMAND --help\nVersion: lefleet --version"
+    return "\n\n".join(["usage: lefleet COMMAND [OPTIONS]", _ABOUT, *groups, end])
+
+
+def requested_help(arguments: list[str]) -> str | None:
+    """The help that a command line asks for, where no single command's options are meant."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        return overview()
+    if len(arguments) > 1 and arguments[0] in NESTED and arguments[1] in ("-h", "--help"):
+        first = arguments[0]
+        names = ",".join(NESTED[first])
+        usage = f"usage: lefleet {first} {{{names}}} [OPTIONS]"
+        end = f"Options: lefleet {first} {next(iter(NESTED[first]))} --help"
+        return "\n\n".join([usage, _COMMANDS[first], _rows(NESTED[first]), end])
+    return None
+
+
+def split_command(arguments: list[str]) -> tuple[str, list[str]]:
+    """The command, of one word or two, and its arguments."""
+    first, *rest = arguments
+    if first.startswith("-"):
+        raise BadInput(f"{first}: a command must come first.", "See: lefleet --help")
+    if first not in _COMMANDS:
+        raise BadInput(
+            f"there is no command {first}.", f"{did_you_mean(first, _COMMANDS)}See: lefleet --help"
+        )
+    if first not in NESTED:
+        return first, rest
+    known = NESTED[first]
+    see = f"See: lefleet {first} --help"
+    if not rest or rest[0].startswith("-"):
+        raise BadInput(f"{first} needs one of: {', '.join(known)}.", see)
+    if rest[0] not in known:
+        meant = did_you_mean(rest[0], known) or f"There are {', '.join(known)}. "
+        raise BadInput(f"{first} has no command {rest[0]}.", f"{meant}{see}")
+    return f"{first} {rest[0]}", rest[1:]
+
+
+def did_you_mean(word: str, known: list[str] | dict[str, str]) -> str:
+    """A sentence that names the nearest known word; empty where none is near."""
+    near = get_close_matches(word, known, 1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
+def _rows(commands: dict[str, str]) -> str:
+    return "\n".join(f"  {name:<12} {does}" for name, does in commands.items())
