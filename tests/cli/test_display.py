@@ -1,9 +1,8 @@
-"""Progress as plain lines, and every record for a person."""
+"""Every record for a person."""
 
 import pytest
 
-from lefleet.cli.display import show_progress, show_record
-from lefleet.stages import Update
+from lefleet.cli.display import show_record
 from tests.samples import (
     checkpoint_record,
     dataset_record,
@@ -20,40 +19,6 @@ def shown(capsys, record, folder="/runs/a") -> str:
 
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
-
-
-def progress_lines(capsys, *updates: Update) -> list[str]:
-    with show_progress("train", as_lines=True) as report:
-        for update in updates:
-            report(update)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    return captured.err.splitlines()
-
-
-def test_progress_is_a_plain_line(capsys):
-    (line,) = progress_lines(capsys, Update(1, 4, "steps", "loss 0.5"))
-    assert line.startswith("train: 1/4 steps (loss 0.5), ")
-    assert line.endswith(" s")
-
-
-def test_the_last_update_of_every_unit_is_shown(capsys):
-    lines = progress_lines(
-        capsys, Update(1, 2, "episodes"), Update(2, 2, "episodes"), Update(3, 3, "written")
-    )
-    assert [line.split(",")[0] for line in lines[-2:]] == [
-        "train: 2/2 episodes",
-        "train: 3/3 written",
-    ]
-
-
-def test_progress_has_no_control_characters_where_no_terminal_reads_it(capsys):
-    with show_progress("train", as_lines=False) as report:
-        report(Update(1, 2, "steps", "loss 0.5"))
-        report(Update(2, 2, "steps"))
-    text = capsys.readouterr().err
-    assert text.count("\n") == 2
-    assert text.replace("\n", "").isprintable()
 
 
 def test_a_dataset_is_shown_by_task(capsys):

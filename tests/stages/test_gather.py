@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lefleet.errors import StageFailed
 from lefleet.records import AttemptCounts, ExpertDemos
 from lefleet.rollouts import Act, Demonstrate, PlannedEpisode, TakeOver
-from lefleet.stages.folder import StageFolder, silent
+from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import (
     Gathered,
     GatherPlan,
@@ -18,6 +18,7 @@ from lefleet.stages.gather import (
     interleave,
     plan_batches,
 )
+from lefleet.stages.progress import silent
 from tests.samples import finished
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from lefleet.errors import BadInput, LeFleetError
 from lefleet.records import EvaluateRequest, ExpertDemos, TrainRequest
-from lefleet.stages import run_stage
-from lefleet.stages.folder import StageFolder, silent
+from lefleet.stages import Update, run_stage
+from lefleet.stages.folder import StageFolder
+from lefleet.stages.progress import ProgressWriter
 from lefleet.stages.run import run_in_child
 from tests.samples import dataset_record, finished_stage
 
@@ -61,24 +62,33 @@ REFUSED = TrainRequest(dataset="/no/such/folder")
 def test_a_finished_stage_answers_without_a_child(tmp_path):
     request = ExpertDemos(tasks=("push",))
     finished_stage(tmp_path / "a", request, dataset_record())
-    assert run_in_child(request, tmp_path / "a", silent) == dataset_record()
+    assert run_in_child(request, tmp_path / "a") == dataset_record()
     assert not (tmp_path / "a" / "log.txt").exists()
 
 
 def test_what_the_child_refuses_is_refused_here_with_its_message_and_exit_code(tmp_path):
     with pytest.raises(LeFleetError) as caught:
-        run_in_child(REFUSED, tmp_path / "a", silent)
+        run_in_child(REFUSED, tmp_path / "a")
     assert caught.value.problem == "dataset: /no/such/folder does not exist."
     assert caught.value.remedy.startswith("Name a finished collect")
     assert caught.value.exit_code == 2
     assert not (tmp_path / "a").exists()
 
 
+def test_what_an_earlier_attempt_reported_is_not_shown(tmp_path):
+    with StageFolder(tmp_path / "a", REFUSED):
+        ProgressWriter(tmp_path / "a")(Update(500, 1000, "steps"))
+    shown = []
+    with pytest.raises(LeFleetError):
+        run_in_child(REFUSED, tmp_path / "a", shown.append)
+    assert shown[0].what == "starting the process"
+
+
 def test_a_refusal_by_the_child_keeps_a_folder_that_was_there_before(tmp_path):
     with StageFolder(tmp_path / "a", REFUSED):
         pass
     with pytest.raises(LeFleetError):
-        run_in_child(REFUSED, tmp_path / "a", silent)
+        run_in_child(REFUSED, tmp_path / "a")
     assert (tmp_path / "a" / "request.json").exists()
 
 
@@ -89,7 +99,7 @@ def test_a_child_that_crashes_is_reported_with_its_last_lines_and_its_log(tmp_pa
     record = dataset_record(root=str(damaged))
     demos = finished_stage(tmp_path / "demos", ExpertDemos(), record)
     with pytest.raises(LeFleetError) as caught:
-        run_in_child(TrainRequest(dataset=str(demos)), tmp_path / "a", silent)
+        run_in_child(TrainRequest(dataset=str(demos)), tmp_path / "a")
     assert caught.value.exit_code == 1
     assert "exited with code 1: KeyError" in caught.value.problem
     assert str(tmp_path / "a" / "log.txt") in caught.value.remedy

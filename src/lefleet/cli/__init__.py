@@ -16,7 +16,8 @@
     fleet         fleet, ping
     certs         certs: its arguments, and what it prints
     doctor        doctor
-    display       progress and records of stages
+    display       records of stages
+    progress      what is going on: one line that changes, or many
     output        JSON, log lines, text of other machines made printable
     signals       Ctrl-C, SIGTERM and SIGHUP
 

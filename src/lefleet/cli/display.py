@@ -1,15 +1,10 @@
-"""Progress and records of stages: bars and tables in a terminal, plain lines elsewhere."""
+"""Records of stages as tables."""
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -22,10 +17,6 @@ from lefleet.records import (
     Rate,
     Record,
 )
-from lefleet.stages import Progress as ProgressCallback
-from lefleet.stages import Update
-
-_LINE_EVERY_S = 5.0
 
 
 def console() -> Console:
@@ -39,60 +30,6 @@ def table(*columns: str) -> Table:
     for column in columns:
         made.add_column(column)
     return made
-
-
-@contextmanager
-def show_progress(name: str, *, as_lines: bool) -> Iterator[ProgressCallback]:
-    """A callback that shows a stage's progress on stderr."""
-    if as_lines or not sys.stderr.isatty():
-        yield _Lines(name)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[detail]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks = {}
-
-        def report(update: Update) -> None:
-            if update.unit not in tasks:
-                tasks[update.unit] = bars.add_task(name, unit=update.unit, detail="")
-            bars.update(
-                tasks[update.unit],
-                completed=update.done,
-                total=update.total,
-                detail=update.detail,
-            )
-
-        yield report
-
-
-class _Lines:
-    """At most one line every few seconds, and the last update of every unit."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._started = self._next = time.monotonic()
-        self._shown: tuple[int, int, str] | None = None
-
-    def __call__(self, update: Update) -> None:
-        now = time.monotonic()
-        is_last = update.done >= update.total
-        if (now < self._next and not is_last) or update[:3] == self._shown:
-            return
-        self._shown = update[:3]
-        self._next = now + _LINE_EVERY_S
-        remark = f" ({update.detail})" if update.detail else ""
-        elapsed = f"{now - self._started:.0f} s"
-        print(
-            f"{self._name}: {update.done}/{update.total} {update.unit}{remark}, {elapsed}",
-            file=sys.stderr,
-            flush=True,
-        )
 
 
 def show_record(record: Record, folder: Path) -> None:

@@ -3,7 +3,6 @@
 import shlex
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from lefleet.cli.display import console
 from lefleet.cli.output import print_json
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
+from lefleet.loop import activity
+from lefleet.loop.activity import Activity
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import stored_config
 from lefleet.loop.status import run_status
 from lefleet.loop.success_plot import PLOT
-
-START_S = 30.0
-"""How long a run may be without a controller before it counts as interrupted: a new
-one needs a moment to take its lock."""
 
 
 def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
@@ -55,10 +52,15 @@ def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: boo
         out.print(status["problem"] or _cycles(status))
 
 
+def label(run: str, now: Activity) -> str:
+    """Run, cycle and stage. Cycles are counted from 0, as their folders are."""
+    cycle = f"{run} · cycle {now.cycle} ({now.cycle + 1} of {now.cycles})"
+    return f"{cycle} · {now.stage}" if now.stage else cycle
+
+
 def is_interrupted(workdir: Path, row: RunRow) -> bool:
     """Whether a run is unfinished and has no running controller."""
-    is_fresh = time.time() - row.resumed_at < START_S
-    return row.state == "running" and not is_fresh and not is_controlled(workdir / row.id)
+    return activity.is_interrupted(row, is_controlled=is_controlled(workdir / row.id))
 
 
 def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:

@@ -1,15 +1,17 @@
 """collect, train, eval, improve and compare: one stage as a child process, and its result."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import CheckpointStageCommand, CompareCommand, StageCommand
-from lefleet.cli.display import show_progress, show_record
+from lefleet.cli.display import show_record
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
+from lefleet.cli.progress import show_progress
 from lefleet.errors import BadInput
 from lefleet.records import (
     CompareRequest,
@@ -34,8 +36,8 @@ _SEEDS = 400_000_000
 def run_stage_command(command: StageCommand) -> int:
     """Run the stage as a child process, show its progress, print its record."""
     request, folder = _request(command), absolute(command.out, "out")
-    with show_progress(folder.name, as_lines=command.json) as progress:
-        record = run_in_child(request, folder, progress)
+    with show_progress(as_lines=command.json) as show:
+        record = run_in_child(request, folder, partial(show, folder.name))
     if command.json:
         print_json(record)
     else:
@@ -123,8 +125,8 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     if command.options.seed is None:
         request = msgspec.structs.replace(request, seed=_seed(question))
     folder = _folder(command, question)
-    with show_progress("compare", as_lines=command.json) as progress:
-        record = run_in_child(request, folder, progress)
+    with show_progress(as_lines=command.json) as show:
+        record = run_in_child(request, folder, partial(show, "compare"))
     if not isinstance(record, ComparisonRecord) or (record.candidate, record.baseline) != digests:
         raise BadInput(
             f"out: {folder} holds the answer about other checkpoints.", "Choose another folder."

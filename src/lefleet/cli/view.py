@@ -10,16 +10,14 @@ from contextlib import closing
 from pathlib import Path
 
 from lefleet.cli.commands import StatusCommand
-from lefleet.cli.display import show_progress
 from lefleet.cli.parse import absolute
-from lefleet.cli.report import START_S, is_interrupted, report, resume_hint, show_runs, workdir_flag
+from lefleet.cli.progress import show_progress
+from lefleet.cli.report import is_interrupted, label, report, resume_hint, show_runs, workdir_flag
 from lefleet.cli.signals import interruptible
 from lefleet.errors import StageFailed
 from lefleet.ledger import EventRow, Ledger, read_ledger
-from lefleet.loop.requests import stage_folder
+from lefleet.loop.activity import START_S, activity
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
-from lefleet.stages import Update
-from lefleet.stages.run import read_progress
 
 _POLL_S = 0.25
 _WATCH_S = 2.0
@@ -96,30 +94,23 @@ def _why(folder: Path) -> str:
 def _view(ledger: Ledger, workdir: Path, name: str) -> str:
     """Show events and progress; returns the state in which the run ended, or `gone` where its
     controller exited without ending it."""
-    seen = 0
-    stage: tuple[int, str] | None = None
-    shown: Update | None = None
+    seen, known, now = 0, None, None
     last_controlled = time.monotonic()
-    with show_progress(name, as_lines=not sys.stderr.isatty()) as progress:
+    with show_progress() as show:
         while True:
             # Before the events: those of a run that has ended are then all there.
             has_controller, row = is_controlled(workdir / name), ledger.run(name)
             for event in ledger.events(name, after=seen):
                 seen = event.id
                 _print_event(event)
-                if event.kind == "stage_started":
-                    stage = (event.data["cycle"], event.data["stage"])
-                elif event.kind.startswith("stage_"):
-                    stage = None
             if row is None:
                 return "gone"
             if row.state != "running" and not has_controller:
                 return row.state
-            if stage is not None:
-                update = read_progress(stage_folder(workdir / name, *stage))
-                if update is not None and update != shown:
-                    progress(update)
-                    shown = update
+            if known != (known := (seen, has_controller)):
+                now = activity(ledger, row, workdir / name, is_controlled=has_controller)
+            if now is not None:
+                show(label(name, now), now.progress())
             if has_controller:
                 last_controlled = time.monotonic()
             elif time.monotonic() - last_controlled > START_S:

@@ -12,6 +12,7 @@
     attempts       attempts at stages in the ledger: open, committed, closed
     controller     takes the next step until there is none
     status         what a run has come to, as JSON and as files for people
+    activity       what a run is doing at this moment, and what it waits for
     success_plot   its success as a picture
 
 Imports `ledger`, `stages`, `stats`, `process`, `records`; `cli` starts controllers and reads. All

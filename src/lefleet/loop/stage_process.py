@@ -21,7 +21,8 @@ from lefleet.loop.state import RunState
 from lefleet.process import exit_words, oom_kills, processes_marked
 from lefleet.records import Record, Request
 from lefleet.stages.folder import LOG, StageFolder, committed, is_locked, require_request
-from lefleet.stages.run import FAILURE, POLL_S, PROGRESS, STAGE_MARK, read_failure, start
+from lefleet.stages.progress import PROGRESS
+from lefleet.stages.run import FAILURE, POLL_S, STAGE_MARK, read_failure, start
 
 GRACE_S = 10.0
 """How long a process may take to exit after SIGTERM."""

@@ -1,7 +1,8 @@
 """The stages: typed request in, typed record out, everything on disk under one folder.
 
     run             one stage in its folder, in this process or as a process of its own
-    folder          a stage's folder: lock, request, journal, progress, record
+    folder          a stage's folder: lock, request, journal, record
+    progress        what a stage reports while it runs, and its file
     references      what a user names (stage folder, dataset folder, hub id) to a record
     digest          content digests of datasets and checkpoints
     contract        what columns and tasks mean; do policy, data and simulation fit together
@@ -18,7 +19,7 @@ Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodie
 folder it resumes from what is on disk, and once `record.json` is there it only returns it.
 """
 
-from lefleet.stages.folder import Progress, Update, silent
+from lefleet.stages.progress import Progress, Update, silent
 from lefleet.stages.run import run_stage
 
 __all__ = ["Progress", "Update", "run_stage", "silent"]

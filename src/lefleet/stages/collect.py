@@ -14,8 +14,9 @@ from lefleet.records import (
 from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
-from lefleet.stages.folder import Progress, StageFolder
+from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, GatherPlan, gather, rolled_out
+from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import (
     find_checkpoint,
     find_dataset,
@@ -32,9 +33,10 @@ def collect(request: CollectRequest, stage: StageFolder, progress: Progress) -> 
         case Corrections():
             return _corrections(request, stage, progress)
         case ExistingDataset():
+            progress(LOADING)
             from lefleet.stages.datasets import select
 
-            return select(request)
+            return select(request, progress)
 
 
 def max_attempts(goal: int) -> int:
@@ -64,10 +66,11 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
                 "Ask for fewer, or lower the noise.",
             )
     added = _write(gathered, stage, progress, source="expert")
-    return _add(added, request, stage) if request.add_to else added
+    return _add(added, request, stage, progress) if request.add_to else added
 
 
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
+    progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
     stage.pin(checkpoint=checkpoint.digest)
@@ -85,10 +88,13 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
     return _write(gathered, stage, progress, source="corrections", parents=(checkpoint.digest,))
 
 
-def _add(added: DatasetRecord, request: ExpertDemos, stage: StageFolder) -> DatasetRecord:
+def _add(
+    added: DatasetRecord, request: ExpertDemos, stage: StageFolder, progress: Progress
+) -> DatasetRecord:
     """All that was there and what was added, merged into one dataset."""
     from lefleet.stages.datasets import describe_dataset, merge
 
+    progress(Update.phase("merging with the earlier data"))
     parts = [*(find_dataset(name, "add_to").record for name in request.add_to), added]
     for part, digest in zip(parts, request.add_to_digests, strict=False):
         if part.digest != digest:
@@ -98,6 +104,7 @@ def _add(added: DatasetRecord, request: ExpertDemos, stage: StageFolder) -> Data
                 "Restore it.",
             )
     merged = merge(parts, stage.fresh("merged"), stage.fresh("scratch"))
+    progress(DIGESTING)
     return describe_dataset(
         merged,
         range(merged.total_episodes),
@@ -116,6 +123,7 @@ def _write(
     source: str,
     parents: tuple[str, ...] = (),
 ) -> DatasetRecord:
+    progress(LOADING)
     from lefleet.stages.datasets import write_dataset
 
     return write_dataset(

@@ -16,7 +16,8 @@ from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
-from lefleet.stages.folder import Journal, Progress, StageFolder, Update
+from lefleet.stages.folder import Journal, StageFolder
+from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import find_checkpoint, verify_pins
 from lefleet.stages.verdict import (
     ComparisonSource,
@@ -33,6 +34,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
     require_fresh(request.seed)
     tasks = () if request.env else resolve_tasks(request.tasks)
+    progress(DIGESTING)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline")
     if not request.env:
@@ -54,6 +56,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
         for line in journal.lines:
             paired.add(line)
         if not request.env:
+            progress(_update(paired, len(order), STARTING_SIMULATION))
             with closing(_simulated(request, order, roles, paired, stage)) as episodes:
                 for episode in episodes:
                     journal.append(episode)
@@ -155,10 +158,11 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
     )
 
 
-def _update(paired: PairedEpisodes, total: int) -> Update:
+def _update(paired: PairedEpisodes, total: int, remark: str = "") -> Update:
     gate = paired.judge.gate
-    detail = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
-    return Update(len(paired.judge.outcomes), total, "pairs", detail)
+    evidence = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
+    detail = remark or evidence
+    return Update(len(paired.judge.outcomes), total, "pairs", detail, is_limit=True)
 
 
 def _note(request: CompareRequest) -> str:

@@ -29,7 +29,7 @@ from lefleet.stages.contract import (
     wanted_texts,
 )
 from lefleet.stages.digest import dataset_digest
-from lefleet.stages.folder import Progress, Update
+from lefleet.stages.progress import DIGESTING, Progress, Update
 
 LOCAL = "local"
 """Owner part of the repo id of datasets that live on this machine only."""
@@ -45,6 +45,7 @@ def write_dataset(
     parents: Iterable[str] = (),
 ) -> DatasetRecord:
     """A LeRobotDataset at `root` from frames that workers wrote."""
+    progress(Update(0, len(episodes), "episodes written"))
     dataset = LeRobotDataset.create(
         repo_id=f"{LOCAL}/{root.name}",
         fps=FPS,
@@ -68,6 +69,7 @@ def write_dataset(
         dataset.save_episode()
         progress(Update(count, len(episodes), "episodes written"))
     dataset.finalize()
+    progress(DIGESTING)
     metadata = local_metadata(root)
     return describe_dataset(
         metadata, range(len(episodes)), source=source, tallies=tallies, parents=parents
@@ -167,18 +169,20 @@ def _info(metadata: LeRobotDatasetMetadata) -> dict[str, Any]:
     return {"fps": int(metadata.fps), "features": metadata.features}
 
 
-def select(request: ExistingDataset) -> DatasetRecord:
+def select(request: ExistingDataset, progress: Progress) -> DatasetRecord:
     """The record of the chosen episodes; nothing is copied."""
     if not request.repo_id and not request.root:
         raise BadInput("repo_id: neither repo_id nor root is given.", "Name a hub id or a folder.")
     if request.root:
         metadata = local_metadata(Path(request.root).resolve(), request.repo_id)
     else:
+        progress(Update.phase(f"downloading {request.repo_id}"))
         metadata = _hub_metadata(request.repo_id, request.revision)
     texts = episode_tasks(metadata)
     chosen = choose_episodes(texts, wanted_texts(request.tasks), request)
     if not request.root:
         LeRobotDataset(request.repo_id, revision=request.revision or None, episodes=list(chosen))
+    progress(DIGESTING)
     return describe_dataset(metadata, chosen, source="dataset")
 
 

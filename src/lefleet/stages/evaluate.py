@@ -18,9 +18,10 @@ from lefleet.records.evaluate import PolicyRole
 from lefleet.rollouts import Act, Finished, PlannedEpisode, Simulators, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
-from lefleet.stages.folder import Journal, Progress, StageFolder, Update
+from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.gather import Key, interleave, plan_batches
 from lefleet.stages.lerobot_train import failure_of, split_lines
+from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, verify_pins
 from lefleet.stats import exact_interval
 
@@ -30,6 +31,7 @@ EPISODES = "episodes.jsonl"
 def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -> EvaluationRecord:
     """Run every episode that is not in `episodes.jsonl` yet, then summarise the file."""
     tasks = () if request.env else resolve_tasks(request.tasks)
+    progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     if not request.env:
         require_simulable(checkpoint, "checkpoint")
@@ -82,6 +84,7 @@ def _run_missing(
         plan_episode=plan_episode,
         episode_length=request.episode_length,
     )
+    progress(Update(len(journal.lines), total, "episodes", STARTING_SIMULATION))
     with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
         for finished in simulators.run(batches):
             journal.append(episode_of("candidate", finished, stage.path))

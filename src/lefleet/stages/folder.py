@@ -1,4 +1,4 @@
-"""A stage's folder: its lock, request, journal of episodes, progress and record."""
+"""A stage's folder: its lock, request, journal of episodes and record."""
 
 import contextlib
 import errno
@@ -7,13 +7,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
 from lefleet.records import Record, Request, decode, encode
+from lefleet.stages.progress import PROGRESS
 
 REQUEST = "request.json"
 RECORD = "record.json"
@@ -112,7 +113,7 @@ class StageFolder:
                 with contextlib.suppress(OSError):
                     parent.rmdir()
             return
-        for name in (_LOCK, REQUEST, INPUTS, LOG):
+        for name in (_LOCK, REQUEST, INPUTS, PROGRESS, LOG):
             (self.path / name).unlink(missing_ok=True)
 
     def fresh(self, name: str) -> Path:
@@ -249,19 +250,3 @@ class Journal:
         self._file.flush()
         os.fsync(self._file.fileno())
         self.lines += added
-
-
-class Update(NamedTuple):
-    """One report. `done` of `total` in `unit`s; `detail` is a short remark such as a loss."""
-
-    done: int
-    total: int
-    unit: str
-    detail: str = ""
-
-
-Progress = Callable[[Update], None]
-
-
-def silent(update: Update) -> None:
-    """Progress that nothing shows."""

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from lefleet.records import AttemptCounts, Corrections, ImproveRequest
 from lefleet.rollouts import Behaviour, EpisodeBatch, Finished, PlannedEpisode, Simulators
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.folder import Journal, Progress, StageFolder, Update
+from lefleet.stages.folder import Journal, StageFolder
+from lefleet.stages.progress import STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import CheckpointReference
 
 
@@ -156,12 +157,17 @@ def gather(
                 keep_failures=wanted.keep_failures,
             )
             kept = Counter(line.task for line in done.values() if line.labelled)
+
+            def report(remark: str, kept: Counter[str] = kept) -> None:
+                count = sum(min(number, wanted.goal) for number in kept.values())
+                progress(Update(count, total, "episodes", remark))
+
+            report(f"{len(done)} attempted" if before else STARTING_SIMULATION)
             for finished in simulators.run(batches):
                 journal.append(finished)
                 done[_key(finished)] = finished
                 kept[finished.task] += bool(finished.labelled)
-                count = sum(min(number, wanted.goal) for number in kept.values())
-                progress(Update(count, total, "episodes", f"{len(done)} attempted"))
+                report(f"{len(done)} attempted")
         attempted = list(done.values())
         kept_by_task = {task: _take(wanted, attempted, task) for task in wanted.tasks}
         attempts = Counter(line.task for line in attempted)

@@ -9,13 +9,15 @@ from lefleet.errors import BadInput
 from lefleet.records import AddedData, ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
 from lefleet.stages.contract import require_same_shape, require_simulable
-from lefleet.stages.folder import Progress, StageFolder
+from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import gather, rolled_out
+from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import find_checkpoint, find_dataset, verify_pins
 
 
 def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> MixRecord:
     """Gather, cap, merge. Keeping nothing is a result with a note, not an error."""
+    progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_simulable(checkpoint, "checkpoint")
     demos, told = find_dataset(request.demos, "demos")
@@ -35,6 +37,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     taken = candidates[:allowed]
     dataset = demos
     if taken:
+        progress(LOADING)
         from lefleet.stages.datasets import describe_dataset, merge, write_dataset
 
         added = write_dataset(
@@ -45,7 +48,9 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
             tallies=gathered.tallies,
             parents=(checkpoint.digest,),
         )
+        progress(Update.phase("merging with the demonstrations"))
         mixed = merge((demos, added), stage.fresh("mix"), stage.fresh("scratch"))
+        progress(DIGESTING)
         dataset = describe_dataset(
             mixed,
             range(mixed.total_episodes),

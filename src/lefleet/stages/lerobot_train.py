@@ -174,7 +174,7 @@ _NUMBER = r"([-+\w.]+)"
 _METRICS = re.compile(
     rf"\bstep:\S+ .*\bloss:{_NUMBER} grdn:{_NUMBER} lr:{_NUMBER}",
 )
-_BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/(\d+)\s+\[[^<]*<([^,\]]+)")
+_BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/\d+\s+\[")
 _TORCHCODEC_START = "WARNING:lerobot.utils.import_utils:Could not load libtorchcodec"
 _TORCHCODEC_END = "[end of libtorchcodec loading traceback]"
 _LOG_RECORD = re.compile(r"^(INFO|WARNING|DEBUG)\b")
@@ -183,17 +183,10 @@ _NOISE = re.compile(
 )
 
 
-class Bar(NamedTuple):
-    """LeRobot's progress bar: steps of this process, and the time it still needs."""
-
-    done: int
-    total: int
-    eta: str
-
-
-def parse_bar(line: str) -> Bar | None:
+def parse_bar(line: str) -> int | None:
+    """Steps of this process that LeRobot's progress bar shows."""
     found = _BAR.search(line)
-    return Bar(int(found[1]), int(found[2]), found[3].strip()) if found else None
+    return int(found[1]) if found else None
 
 
 def parse_metrics(line: str) -> tuple[float, float, float] | None:

@@ -39,22 +39,25 @@ from lefleet.records.border import Strict
 from lefleet.stages.folder import (
     LOG,
     REQUEST,
-    Progress,
     StageFolder,
-    Update,
     committed,
     read_record,
-    silent,
     write_durably,
 )
 from lefleet.stages.lerobot_train import failure_of, split_lines
+from lefleet.stages.progress import (
+    Progress,
+    ProgressWriter,
+    StageProgress,
+    Update,
+    read_progress,
+    silent,
+)
 
 STAGE_MARK = "LEFLEET_STAGE"
 """Environment variable of a stage's process and all its descendants: the stage's folder."""
-PROGRESS = "progress.json"
 FAILURE = "failure.json"
 POLL_S = 0.1
-_REPORT_EVERY_S = 0.2
 
 _BODIES: dict[type, str] = {
     TrainRequest: "train",
@@ -124,6 +127,7 @@ class Failure(Strict, frozen=True, kw_only=True):
 def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
     """Start the stage whose request lies in `folder`."""
     (folder / FAILURE).unlink(missing_ok=True)
+    ProgressWriter(folder)(Update.phase("starting the process"))
     argv = (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
     with (folder / LOG).open("ab") as log:
         return launch(
@@ -135,8 +139,14 @@ def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
         )
 
 
-def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
-    """As `run_stage`, in a child process whose output goes to the stage's log."""
+def run_in_child(
+    request: Request, folder: Path, show: Callable[[StageProgress], None] = lambda _: None
+) -> Record:
+    """As `run_stage`, in a child process whose output goes to the stage's log.
+
+    `show` is called several times a second with the newest progress, even where it is the same: a
+    person also wants to see that time passes.
+    """
     request = validated(request)
     if (record := committed(folder, request)) is not None:
         return record
@@ -145,7 +155,10 @@ def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
     before = oom_kills()
     child = start(folder)
     try:
-        watch(folder, lambda: child.poll() is None, progress)
+        while child.poll() is None:
+            if (now := read_progress(folder)) is not None:
+                show(now)
+            time.sleep(POLL_S)
         code = child.wait()
     finally:
         stop(child)
@@ -156,27 +169,6 @@ def run_in_child(request: Request, folder: Path, progress: Progress) -> Record:
     if stage.is_new and failure.exit_code == BadInput.exit_code:
         stage.discard()
     raise failure
-
-
-def watch(folder: Path, is_running: Callable[[], bool], progress: Progress) -> None:
-    """Pass a stage's progress on until it is not running any more."""
-    seen = None
-    while True:
-        going_on = is_running()
-        update = read_progress(folder)
-        if update is not None and update != seen:
-            progress(update)
-            seen = update
-        if not going_on:
-            return
-        time.sleep(POLL_S)
-
-
-def read_progress(folder: Path) -> Update | None:
-    try:
-        return Update(*msgspec.json.decode((folder / PROGRESS).read_bytes()))
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
 
 
 def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError:
@@ -197,7 +189,7 @@ def execute(folder: Path) -> int:
     """The child's side; returns its exit code."""
     request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
     try:
-        run_stage(request, folder, _Reporter(folder))
+        run_stage(request, folder, ProgressWriter(folder))
     except LeFleetError as error:
         traceback.print_exc()
         return _fail(folder, error)
@@ -220,20 +212,3 @@ def _fail(folder: Path, error: LeFleetError) -> int:
     with contextlib.suppress(OSError):
         write_durably(folder / FAILURE, msgspec.json.encode(said))
     return error.exit_code
-
-
-class _Reporter:
-    """Writes `progress.json`, at most a few times a second; the last report of a unit always."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / PROGRESS
-        self._next = 0.0
-
-    def __call__(self, update: Update) -> None:
-        now = time.monotonic()
-        if now < self._next and update.done < update.total:
-            return
-        self._next = now + _REPORT_EVERY_S
-        partial = self._path.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(tuple(update)))
-        partial.replace(self._path)

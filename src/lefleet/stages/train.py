@@ -14,7 +14,7 @@ from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
 from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info, require_coverage
 from lefleet.stages.digest import checkpoint_digest
-from lefleet.stages.folder import Progress, StageFolder, Update, write_durably
+from lefleet.stages.folder import StageFolder, write_durably
 from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,
@@ -28,11 +28,13 @@ from lefleet.stages.lerobot_train import (
     split_lines,
     start_command,
 )
+from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
 
 
 def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> CheckpointRecord:
     """Train to the last step, starting from the newest checkpoint in the folder."""
+    progress(DIGESTING)
     dataset = find_dataset(request.dataset, "dataset").record
     require_coverage(dataset.tasks, request.tasks, request.dataset)
     init = find_checkpoint(request.init, "init") if request.init else None
@@ -50,6 +52,7 @@ def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> Chec
         with stage.log.open("ab") as log:
             log.write(f"\n{START_MARK} {reached}\n".encode())
             _follow(command, request, reached, log, progress)
+        progress(DIGESTING)
     return _record(request, stage, dataset, init, output)
 
 
@@ -103,16 +106,15 @@ def _follow(
     said: list[str] = []
     loss = ""
     try:
-        progress(Update(reached, request.steps, "steps", "LeRobot is starting"))
+        progress(LOADING)
         for line in _lines(child, log):
             said.append(line)
             if metrics := parse_metrics(line):
                 if not math.isfinite(metrics[0]):
                     raise _diverged()
                 loss = f"loss {metrics[0]:.4g}"
-            if bar := parse_bar(line):
-                detail = f"{loss} LeRobot's ETA {bar.eta}".strip()
-                progress(Update(reached + bar.done, request.steps, "steps", detail))
+            if (step := parse_bar(line)) is not None:
+                progress(Update(reached + step, request.steps, "steps", loss))
         code = child.wait()
     finally:
         stop(child)

@@ -1,0 +1,106 @@
+"""What is going on, for a person: one line that changes in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from lefleet.stages.progress import StageProgress
+
+Show = Callable[[str, StageProgress], None]
+"""Called several times a second with a label and the newest progress."""
+
+_LINE_EVERY_S = 5.0
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_PER_S = 8
+_BAR_WIDTH = 20
+_WIDE = 100
+"""Columns of a terminal that has room for a bar."""
+
+
+@contextmanager
+def show_progress(*, as_lines: bool = False) -> Iterator[Show]:
+    """A function that shows progress on stderr."""
+    console = Console(stderr=True)
+    if as_lines or not console.is_terminal or console.is_dumb_terminal:
+        yield _Lines()
+        return
+    line = _Line()
+    with Live(line, console=console, transient=True, refresh_per_second=_FRAMES_PER_S):
+        yield line
+
+
+class _Line:
+    """The newest progress with a spinner, in one line; rich draws it in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[str, StageProgress] | None = None
+
+    def __call__(self, label: str, progress: StageProgress) -> None:
+        self._shown = label, progress
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._shown is None:
+            return
+        label, progress = self._shown
+        frame = _SPINNER[int(console.get_time() * _FRAMES_PER_S) % len(_SPINNER)]
+        text = Text(f"{frame} {label} ", no_wrap=True, overflow="ellipsis")
+        if progress.total and options.max_width >= _WIDE:
+            filled = min(_BAR_WIDTH, _BAR_WIDTH * progress.done // progress.total)
+            text.append("━" * filled, "green").append("━" * (_BAR_WIDTH - filled), "dim")
+            text.append(" ")
+        text.append(progress_text(progress, time.time()))
+        yield text
+
+
+class _Lines:
+    """A line whenever something new begins or a unit is complete, and every few seconds."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+        self._written: tuple[str, str, bool] | None = None
+
+    def __call__(self, label: str, progress: StageProgress) -> None:
+        now_s = time.monotonic()
+        what = label, progress.what, bool(progress.total and progress.done >= progress.total)
+        if what == self._written and now_s < self._next_s:
+            return
+        self._written, self._next_s = what, now_s + _LINE_EVERY_S
+        print(f"{label}: {progress_text(progress, time.time())}", file=sys.stderr, flush=True)
+
+
+def progress_text(progress: StageProgress, now: float) -> str:
+    """What a stage does, since when, and about how much longer."""
+    elapsed = duration(now - progress.since)
+    if not progress.total:
+        return f"{progress.detail}, {elapsed}"
+    remark = f" ({progress.detail})" if progress.detail else ""
+    return f"{_count(progress)}{remark}, {elapsed}{_left(progress, now)}"
+
+
+def _count(progress: StageProgress) -> str:
+    of = " of at most " if progress.is_limit else "/"
+    return f"{progress.done}{of}{progress.total} {progress.unit}"
+
+
+def _left(progress: StageProgress, now: float) -> str:
+    eta_s = progress.eta_s(now)
+    if eta_s is None or progress.done >= progress.total:
+        return ""
+    most = "at most " if progress.is_limit else ""
+    return f", {most}about {duration(eta_s)} left"
+
+
+def duration(seconds: float) -> str:
+    """7 s, 2 min 5 s, 3 h 20 min, 4 d 2 h."""
+    whole = max(0, round(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if not minutes:
+        return f"{whole} s"
+    if not hours:
+        return f"{minutes} min {whole % 60} s"
+    return f"{hours} h {minutes % 60} min" if not days else f"{days} d {hours % 24} h"
