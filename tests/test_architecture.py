@@ -61,7 +61,7 @@ PUBLIC = {
         PolicyResult Rate Record Request RunConfig RunOrigin Rung SeedBlock TaskPairs
         TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
-        match_trials progress_of success_of""",
+        match_trials needed_pairs progress_of success_of""",
     lefleet.process: """Pool child_environment exit_words is_held launch oom_kills processes_marked
         stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",

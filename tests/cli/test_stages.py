@@ -7,6 +7,7 @@ import pytest
 from lefleet.cli.commands import CollectExpertCommand, EvaluateCommand, ImproveCommand, TrainCommand
 from lefleet.cli.stages import _request
 from lefleet.records import EvaluateRequest, ExpertDemos, ImproveRequest, TrainRequest
+from tests.stages.test_outcomes import EVALUATIONS
 
 KEYS = {"verdict", "pairs", "wins", "losses", "e_value", "p_value", "difference", "interval"}
 
@@ -22,7 +23,7 @@ def results(tmp_path):
 def test_a_file_is_judged_with_a_sentence_and_a_plot(lefleet, results, tmp_path):
     code, out, _ = lefleet("compare", "--from", "results.csv", "--out", "answer")
     assert code == 0
-    assert out.startswith("A is better than B: of 15 pairs it won 8 and lost 0.")
+    assert out.startswith("A is better than B: of 15 pairs, A won 8 and lost 0.")
     assert (tmp_path / "answer" / "evidence.png").stat().st_size > 1000
     assert (
         json.loads((tmp_path / "answer" / "record.json").read_text())["gate"]["verdict"] == "better"
@@ -55,6 +56,10 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),
         (("--from", "results.csv", "--alpha", "1"), "alpha:"),
         (("--from", "results.csv", "--min-effect", "2"), "min_effect:"),
+        (("--from", str(EVALUATIONS / "weak")), "two eval_info.json are needed, got 1"),
+        (("--from", "results.csv", str(EVALUATIONS / "weak")), "results.csv is not an eval_info"),
+        (("--from", "results.csv", "--same-seeds"), "same_seeds: it has no effect with a CSV"),
+        ((".", ".", "--same-seeds"), "same_seeds: it has no effect without --from"),
         (("demo:0", "blessed"), "a: there is no run called demo in"),
         (("nowhere", "nothing"), "a: nowhere does not exist"),
         ((".", "nothing"), "b: nothing does not exist"),
@@ -76,7 +81,7 @@ def test_pairs_that_are_still_to_come_keep_the_question_open(lefleet, tmp_path):
     rows = "".join(f"{number},pick,1,1\n" for number in range(10))
     (tmp_path / "few.csv").write_text("trial,task,a,b\n" + rows)
     _, out, _ = lefleet("compare", "--from", "few.csv", "--max-pairs", "100")
-    assert out.startswith("No clear answer yet: 10 of 100 planned pairs")
+    assert out.startswith("No clear answer yet, 100 pairs are planned: of 10 pairs")
 
 
 def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_path):
@@ -87,6 +92,20 @@ def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_pat
     code, _, err = lefleet("compare", "--from", "results.csv", "--out", "mine")
     assert (code, "out:" in err or "record.json" in err) == (2, True)
     assert (tmp_path / "mine" / "record.json").read_text() == "precious"
+
+
+def test_two_evaluations_are_judged_and_plotted(lefleet, tmp_path):
+    files = ("--from", str(EVALUATIONS / "strong"), str(EVALUATIONS / "weak"))
+    code, out, _ = lefleet("compare", *files, "--out", "answer")
+    assert code == 0
+    assert out.startswith("No clear answer: of 16 pairs, A won 1 and lost 0")
+    assert "about 120 new pairs show it 8 times in 10" in out
+    assert "Compared as single trials" in out
+    assert (tmp_path / "answer" / "evidence.png").stat().st_size > 1000
+    # The same question again, and another one about the same files.
+    assert lefleet("compare", *files, "--out", "answer", "--same-seeds")[0] == 0
+    swapped = ("--from", *files[:0:-1], "--out", "answer")
+    assert lefleet("compare", *swapped)[0] == 2
 
 
 def test_a_stage_takes_a_checkpoint_by_the_name_of_its_run(blessed_workdir, tmp_path):

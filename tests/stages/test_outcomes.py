@@ -1,4 +1,7 @@
-"""Outcomes from a file: what is read, and what is refused."""
+"""Outcomes recorded elsewhere to a verdict: CSV files, and two evaluations by lerobot-eval."""
+
+import json
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,7 @@ def judge(tmp_path):
     def run(text: str, metric: str = "success", alpha: float = 0.05):
         path = tmp_path / "results.csv"
         path.write_text(text)
-        return compare_outcomes(path, CompareOptions(alpha=alpha, metric=metric))
+        return compare_outcomes([path], CompareOptions(alpha=alpha, metric=metric))
 
     return run
 
@@ -79,7 +82,7 @@ def test_interleaving_keeps_shares_and_does_not_look_at_outcomes():
 
 def test_pairs_that_were_not_needed_are_counted(judge):
     record = judge(paired(*[(number, "pick", 1, 0) for number in range(40)]))
-    assert f"{40 - record.gate.pairs} more pairs in the file were not needed" in record.note
+    assert f"{40 - record.gate.pairs} more pairs were not needed" in record.note
 
 
 def test_progress_counts_where_nobody_succeeds(judge):
@@ -89,43 +92,110 @@ def test_progress_counts_where_nobody_succeeds(judge):
     assert record.gate.difference == pytest.approx(0.51, abs=0.02)
 
 
-def test_spaces_and_the_mark_of_a_spreadsheet_do_no_harm(judge):
-    text = "\ufefftrial, task, a, b\n" + "".join(f"{number}, pick, 1, 0\n" for number in range(10))
-    assert judge(text).gate.verdict == "better"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (paired((1, "p", 1, 0), (2, "p", 2, 0)), "row 2, a: success must be 0 or 1"),
-        (paired((1, "p", 1, 0), (2, "p", 1, "nan")), "row 2, b: nan is not an outcome"),
-        (paired((1, "p", 1, "yes")), "row 1, b: yes is not a number"),
-        (paired((1, "p", 1, "0,5")), "row 1: it has 5 values for 4 columns"),
-        (paired((1, "p", 1, 0, 1), head="trial,task,a,b,a"), "the column a twice"),
-        ("trial,task,a,b\n1,p,1,0\n\n3,p,2,0\n", "row 3, a: success"),
-        (paired((1, "p", 1, "")), "row 1, b: it is empty"),
-        (paired((1, "p", 1)), "row 1, b: it is empty"),
-        (paired((1, "p", 1, 0), (1, "p", 0, 0)), "row 2, trial: 1 of p is already in row 1"),
-        (paired((1, "p", 1), head="trial,task,a"), "no column b"),
-        (paired(), "no pair in it"),
-        ("", "no column trial, task, a, b"),
-        ("trial,policy,success\n1,a,1\n2,b,0\n3,a,1\n", "row 3, policy: a has 2 trials"),
-        ("trial,policy,success\n1,a,1\n2,c,0\n", "row 2, policy: must be a or b"),
-        ("trial,policy,success\n1,a,1\n1,b,0\n1,a,1\n2,b,1\n", "row 3, trial: 1 of a"),
-    ],
-)
-def test_what_cannot_be_judged_is_named_by_row_and_field(judge, text, words):
-    with pytest.raises(BadInput, match=words) as refusal:
-        judge(text)
-    assert refusal.value.remedy
-
-
-def test_progress_out_of_range_is_named(judge):
-    with pytest.raises(BadInput, match="row 1, a: progress must lie between 0 and 1"):
-        judge(paired((1, "p", 1.5, 0)), metric="progress")
-
-
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, float("nan")])
 def test_a_level_that_is_none_is_refused(judge, alpha):
     with pytest.raises(BadInput, match="alpha"):
         judge(paired((1, "p", 1, 0)), alpha=alpha)
+
+
+EVALUATIONS = Path(__file__).parent / "evaluations"
+"""Written by lerobot-eval: two checkpoints of one training, 8 episodes of 2 tasks, one seed."""
+
+
+def evaluations(*names: str | Path, **asked):
+    paths = [EVALUATIONS / name for name in names]
+    same_seeds = asked.pop("same_seeds", False)
+    return compare_outcomes(paths, CompareOptions(**asked), same_seeds=same_seeds)
+
+
+@pytest.fixture
+def evaluation(tmp_path):
+    """An eval_info.json with these successes by task."""
+
+    def write(name: str, reward: float = 0.0, **successes: list[bool]) -> Path:
+        tasks = [
+            {
+                "task_group": task,
+                "task_id": 0,
+                "metrics": {"successes": of, "max_rewards": [reward] * len(of)},
+            }
+            for task, of in successes.items()
+        ]
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "eval_info.json"
+        path.write_text(json.dumps({"per_task": tasks}))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("end", ["", "eval_info.json"])
+def test_two_evaluations_are_compared_episode_by_episode_within_a_task(end):
+    record = evaluations(Path("strong", end), Path("weak", end))
+    assert (record.gate.verdict, record.gate.wins, record.gate.losses) == ("inconclusive", 1, 0)
+    assert {task: one.pairs for task, one in record.per_task.items()} == {
+        "push-0": 8,
+        "door-open-0": 8,
+    }
+    assert record.per_task["door-open-0"].baseline.successes == 7
+    assert record.candidate_path == str(EVALUATIONS / "strong" / "eval_info.json")
+
+
+def test_evaluations_are_single_trials_unless_their_seeds_are_said_to_be_the_same():
+    assert evaluations("strong", "weak").note.startswith("Compared as single trials")
+    paired = evaluations("strong", "weak", same_seeds=True)
+    assert paired.note.startswith("Paired as --same-seeds says")
+    assert "was not checked" in paired.note
+
+
+def test_progress_of_an_evaluation_is_its_largest_reward(evaluation):
+    record = compare_outcomes(
+        [evaluation("a", 0.9, x=[False] * 40), evaluation("b", 0.2, x=[False] * 40)],
+        CompareOptions(metric="progress"),
+    )
+    assert (record.gate.verdict, record.gate.wins) == ("better", 0)
+    assert record.gate.difference == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("weak",), "two eval_info.json are needed, got 1"),
+        (("weak", "strong", "weak/eval_info.json"), "two eval_info.json are needed, got 3"),
+        (("weak", "weak/eval_info.json"), "is given twice"),
+        (("weak", "results.csv"), "results.csv is not an eval_info.json, the other file is"),
+        (("a.csv", "b.csv"), "2 files, none of them a .json"),
+        ((".", "weak"), "holds no eval_info.json"),
+        (("weak", "nowhere.json"), "nowhere.json cannot be read: No such file"),
+    ],
+)
+def test_files_that_do_not_go_together_are_refused(names, words):
+    with pytest.raises(BadInput, match=words):
+        evaluations(*names)
+
+
+def test_seeds_are_said_of_evaluations_only():
+    with pytest.raises(BadInput, match="same_seeds: it has no effect with a CSV file"):
+        evaluations("results.csv", same_seeds=True)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ({"x": [True]}, "b/eval_info.json has no task y-0, the other file has"),
+        ({"x": [True], "y": [True], "z": [True]}, "a/eval_info.json has no task z-0"),
+        ({"x": [True], "y": [True, True]}, "of y-0, .* has 1 episodes and .* 2"),
+        ({"x": [True], "y": []}, "b/eval_info.json has no episode of y-0"),
+        ({}, "b/eval_info.json has no episode"),
+    ],
+)
+def test_evaluations_of_other_tasks_or_numbers_are_refused(evaluation, theirs, words):
+    files = [evaluation("a", x=[True], y=[True]), evaluation("b", **theirs)]
+    with pytest.raises(BadInput, match=words) as refusal:
+        compare_outcomes(files, CompareOptions())
+    assert refusal.value.remedy
+
+
+def test_rewards_that_are_not_progress_are_refused():
+    with pytest.raises(BadInput, match="episode 1 of door-open-0 in"):
+        evaluations("weak", "strong", metric="progress")

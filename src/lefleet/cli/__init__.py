@@ -17,6 +17,7 @@
     certs         certs: its arguments, and what it prints
     doctor        doctor
     display       records of stages
+    comparison    a comparison in words
     progress      what is going on: one line that changes, or many
     output        JSON, log lines, text of other machines made printable
     signals       Ctrl-C, SIGTERM and SIGHUP

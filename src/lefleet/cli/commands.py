@@ -164,10 +164,14 @@ class CompareCommand(WorkdirOptions):
     """Candidate checkpoint."""
     b: Annotated[str, Positional, arg(metavar="[B]")] = ""
     """Baseline checkpoint."""
-    outcomes: Annotated[Path | None, arg(name="from", metavar="FILE")] = None
-    """Judge the outcomes in a CSV file instead, for instance from a real robot. Columns trial,
+    outcomes: Annotated[tuple[Path, ...], arg(name="from", metavar="FILE [FILE]")] = ()
+    """Judge outcomes that are there already: a CSV file, for instance from a real robot, or two
+    eval_info.json of lerobot-eval (or their folders), A's first. Columns of a CSV file: trial,
     task, a, b (pairs) or trial, policy, success (single trials of a and b in the order of running).
     """
+    same_seeds: bool = False
+    """With two eval_info.json: both ran with the same --seed, and a seed determines how an episode
+    begins, so that episodes are pairs. Default: they are compared as single trials."""
     options: Annotated[CompareOptions, arg(name="comparison")]
     out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Folder for episodes, record and plot. Default: a folder under WORKDIR/comparisons derived

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lefleet.cli.comparison import remarks, sentence
 from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
@@ -101,62 +102,7 @@ def _comparison(record: ComparisonRecord) -> _Summary:
             f"{one.candidate.successes}/{one.candidate.episodes}",
             f"{one.baseline.successes}/{one.baseline.episodes}",
         )
-    low, high = gate.interval
-    remarks = [
-        f"A minus B: {gate.difference:+.1%}, 95 % confidence sequence {low:+.1%} to {high:+.1%}.",
-        f"For better: e = {gate.e_value:.3g}, p = {gate.p_value:.2g}. "
-        f"For worse: e = {gate.e_worse:.3g}, p = {gate.p_worse:.2g}.",
-    ]
-    if gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
-        remarks.append(
-            f"A fixed-size test for a difference of {gate.min_effect:.0%} would have needed "
-            f"{gate.fixed_pairs} pairs, {gate.fixed_pairs - gate.pairs} more."
-        )
-    if sum(one.pairs for one in record.per_task.values()) > gate.pairs:
-        remarks.append("All pairs were run, to judge each task separately.")
-    if record.note:
-        remarks.append(record.note)
-    return _Summary(sentence(record), rows, remarks)
-
-
-def sentence(record: ComparisonRecord) -> str:
-    """The verdict in words, for a reader who is not a statistician."""
-    gate = record.gate
-    differing = gate.wins + gate.losses
-    does = "gets further" if record.metric == "progress" else "succeeds more often"
-    odds = round(1 / (gate.alpha_worse if gate.ended == "worse" else gate.alpha_better))
-    match gate.ended:
-        case "better":
-            return (
-                f"A is better than B: of {gate.pairs} pairs it won {gate.wins} and lost "
-                f"{gate.losses}. If A were no better, this would happen at most once in "
-                f"{odds} such comparisons."
-            )
-        case "worse":
-            return (
-                f"A is worse than B: of {gate.pairs} pairs it lost {gate.losses} and won "
-                f"{gate.wins}. If A were no worse, this would happen at most once in "
-                f"{odds} such comparisons."
-            )
-        case "vetoed":
-            worse = ", ".join(gate.worse_tasks)
-            return f"No clear answer: A {does} over all tasks, but has become worse in {worse}."
-        case "futile":
-            return (
-                f"No clear answer: after {gate.pairs} pairs, {differing} of which differed "
-                f"({gate.wins} won, {gate.losses} lost), a difference of "
-                f"{gate.min_effect:.0%} is unlikely to show within {gate.max_pairs} pairs."
-            )
-        case "open":
-            return (
-                f"No clear answer yet: {gate.pairs} of {gate.max_pairs} planned pairs, "
-                f"{differing} of which differed ({gate.wins} won, {gate.losses} lost)."
-            )
-        case "exhausted":
-            return (
-                f"No clear answer: {gate.pairs} pairs, {differing} of which differed "
-                f"({gate.wins} won, {gate.losses} lost), do not show which one {does}."
-            )
+    return _Summary(sentence(record), rows, remarks(record))
 
 
 def _mix(record: MixRecord) -> _Summary:

@@ -23,6 +23,7 @@ from lefleet.records import (
     validated,
 )
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.eval_info import EVAL_INFO
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
@@ -57,10 +58,10 @@ def _request(command: StageCommand) -> Request:
 
 
 def compare(command: CompareCommand) -> int:
-    """Run the comparison, or judge a file of outcomes; plot the evidence, print the verdict."""
-    if command.outcomes is not None:
-        record, folder = _from_file(command, command.outcomes)
-        title = command.outcomes.name
+    """Run the comparison, or judge outcomes in files; plot the evidence, print the verdict."""
+    if command.outcomes:
+        record, folder = _from_files(command)
+        title = " against ".join(_title(path) for path in command.outcomes)
     else:
         record, folder = _from_episodes(command)
         title = f"{command.a} against {command.b}"
@@ -73,15 +74,20 @@ def compare(command: CompareCommand) -> int:
     return 0
 
 
-def _from_file(command: CompareCommand, path: Path) -> tuple[ComparisonRecord, Path]:
+def _title(path: Path) -> str:
+    """A file by its folder, where its own name says nothing."""
+    return path.resolve().parent.name if path.name == EVAL_INFO else path.resolve().name
+
+
+def _from_files(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     given = {"a": command.a, "b": command.b} | msgspec.structs.asdict(command.options)
     for name in ("a", "b", "tasks", "seed"):
         if given[name] not in ("", (), None):
             raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
-    record = compare_outcomes(path, command.options)
+    record = compare_outcomes(command.outcomes, command.options, same_seeds=command.same_seeds)
     folder = _folder(command, encode(record))
     present = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if present - {PLOT, RECORD} or (present and not _is_about(folder, path)):
+    if present - {PLOT, RECORD} or (present and not _is_about_the_same(folder, record)):
         raise BadInput(f"out: {folder} holds something else.", "Choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,18 +99,24 @@ def _from_file(command: CompareCommand, path: Path) -> tuple[ComparisonRecord, P
     return record, folder
 
 
-def _is_about(folder: Path, path: Path) -> bool:
-    """Whether the folder holds an earlier answer about this file of outcomes."""
-    record = read_record(folder)
-    return isinstance(record, ComparisonRecord) and record.episodes_file == str(path)
+def _is_about_the_same(folder: Path, record: ComparisonRecord) -> bool:
+    """Whether the folder holds an earlier answer about the files of this one."""
+    earlier = read_record(folder)
+    return isinstance(earlier, ComparisonRecord) and _files(earlier) == _files(record)
+
+
+def _files(record: ComparisonRecord) -> tuple[str, ...]:
+    return record.episodes_file, record.candidate_path, record.baseline_path
 
 
 def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     if not command.a or not command.b:
         raise BadInput(
             "a, b: two checkpoints are needed.",
-            "Name them as lefleet compare A B, or give a file with --from.",
+            "Name them as lefleet compare A B, or give files with --from.",
         )
+    if command.same_seeds:
+        raise BadInput("same_seeds: it has no effect without --from.", "Leave it out.")
     given = msgspec.structs.asdict(validated(command.options))
     alpha = given.pop("alpha")
     request = CompareRequest(

@@ -224,6 +224,10 @@ class GateResult(Strict, frozen=True, kw_only=True):
     """Tasks that were shown to have become worse, each at its share of alpha_worse."""
 
 
+MOST_NEEDED = 10_000
+"""The largest `needed_pairs`: stands for as many or more."""
+
+
 class ComparisonRecord(
     Strict, frozen=True, kw_only=True, tag_field="kind", tag="comparison_record"
 ):
@@ -233,9 +237,10 @@ class ComparisonRecord(
     metric: Metric
     scope: Scope
     candidate: str
-    """Digest."""
+    """Digest; a and b where the outcomes were recorded elsewhere."""
     baseline: str
     candidate_path: str
+    """Folder of the checkpoint, or the file of its outcomes, if each has its own."""
     baseline_path: str
     per_task: dict[str, TaskPairs]
     looks: tuple[GateLook, ...]
@@ -245,3 +250,6 @@ class ComparisonRecord(
     episodes_file: str
     note: str = ""
     """A limit of the claim, such as a finite set of initial states."""
+    needed_pairs: int | None = None
+    """Of an inconclusive comparison: about how many new pairs show the difference seen here 8 times
+    in 10, at most 10,000, which stands for as many or more. None where no difference was seen."""

@@ -9,7 +9,9 @@
     datasets        LeRobotDatasets: write, choose, describe, merge
     gather          which episodes run in which batch; roll out until enough are kept
     verdict         pairs of episodes, in a fixed order, to a verdict
-    outcomes        a CSV file of trials to a verdict
+    outcomes        trials recorded elsewhere to a verdict
+    outcomes_csv    trials in a CSV file
+    eval_info       what lerobot-eval wrote of every episode
     evidence_plot   the evidence as a picture
     lerobot_train   lerobot-train's command line, and what it prints
     collect, train, evaluate, compare, improve    the bodies

@@ -4,8 +4,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import (
     EpisodeRecord,
@@ -18,6 +16,7 @@ from lefleet.records.evaluate import PolicyRole
 from lefleet.rollouts import Act, Finished, PlannedEpisode, Simulators, default_workers
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
+from lefleet.stages.eval_info import EVAL_INFO, parse_eval_info
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.gather import Key, interleave, plan_batches
 from lefleet.stages.lerobot_train import failure_of, split_lines
@@ -185,16 +184,13 @@ def stock_episodes(
         output_lines = split_lines(stage.log.read_text(errors="replace"))
         where = f"The whole log is {stage.log}."
         raise failure_of("lerobot-eval", code, before, output_lines, where)
-    info = msgspec.json.decode((output / "eval_info.json").read_bytes())
-    for task in info["per_task"]:
-        metrics = task["metrics"]
-        outcomes = zip(metrics["successes"], metrics["max_rewards"], strict=True)
-        for number, (success, reward) in enumerate(outcomes):
+    for task, episodes in parse_eval_info((output / EVAL_INFO).read_bytes()).items():
+        for number, episode in enumerate(episodes):
             yield EpisodeRecord(
                 policy=role,
-                task=f"{task['task_group']}-{task['task_id']}",
+                task=task,
                 seed=request.seed + number,
-                success=bool(success),
-                progress=1.0 if success else min(max(float(reward), 0.0), 0.99),
+                success=episode.success,
+                progress=episode.progress,
                 length=0,
             )

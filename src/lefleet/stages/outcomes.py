@@ -1,21 +1,15 @@
-"""Outcomes recorded elsewhere, for instance on a real robot: a CSV file to a verdict.
+"""Outcomes recorded elsewhere, for instance on a real robot: files to a verdict."""
 
-Paired: columns trial, task, a, b. Unpaired: columns trial, policy, success, with policy a or b, in
-the order in which the trials were run; the i-th of a is paired with the i-th of b, within each task
-where there is a column task.
-"""
-
-import csv
-import math
 import random
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.records import CompareOptions, ComparisonRecord
 from lefleet.records.fields import Metric
+from lefleet.stages.eval_info import EVAL_INFO, read_eval_info
+from lefleet.stages.outcomes_csv import read_csv
 from lefleet.stages.verdict import (
     ComparisonSource,
     Judge,
@@ -23,42 +17,124 @@ from lefleet.stages.verdict import (
     comparison,
     without_futility,
 )
-from lefleet.stats import GateRule, match_trials, progress_of, success_of
+from lefleet.stats import GateRule
 from lefleet.stats.inputs import require_alpha
 
-_PAIRED = ("trial", "task", "a", "b")
-_UNPAIRED = ("trial", "policy", "success")
-_REMEDY = f"Use {', '.join(_PAIRED)} for pairs, or {', '.join(_UNPAIRED)} for single trials."
-_ONE_TASK = "all"
+_FORMS = f"Give one CSV file with both policies, or two {EVAL_INFO} of lerobot-eval, A's first."
 
 
-class Row(NamedTuple):
-    """One row of the file."""
-
-    number: int
-    """From 1, below the header."""
-    values: dict[str, str]
-
-
-def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
+def compare_outcomes(
+    paths: Sequence[Path], options: CompareOptions, *, same_seeds: bool = False
+) -> ComparisonRecord:
     """The verdict about a over b. `max_pairs` are all that will ever be run; None: these."""
     require_alpha(options.alpha)
-    metric, planned = options.metric, options.max_pairs
-    columns, rows = _read(path)
-    unpaired = "policy" in columns
-    outcomes = _single(rows, metric) if unpaired else _paired(rows, metric)
-    if not outcomes:
-        raise BadInput(f"from: {path} has no pair in it.", _REMEDY)
+    files = [_file(path) for path in paths]
+    if any(_is_eval_info(path) for path in files):
+        outcomes, notes = _of_evaluations(files, options.metric, same_seeds=same_seeds)
+        candidate_path, baseline_path = map(str, files)
+        episodes_file = ""
+    else:
+        outcomes, notes = _of_csv(files, options.metric, same_seeds=same_seeds)
+        candidate_path, baseline_path, episodes_file = "", "", str(files[0])
+    judge = _judged(outcomes, options, " and ".join(map(str, paths)))
+    if len({outcome.task for outcome in outcomes}) > 1:
+        notes.append("The tasks were interleaved before they were judged.")
+    if unused := len(outcomes) - len(judge.outcomes):
+        notes.append(f"{unused} more pairs were not needed.")
+    source = ComparisonSource(
+        candidate="a",
+        baseline="b",
+        candidate_path=candidate_path,
+        baseline_path=baseline_path,
+        first_seed=0,
+        episodes=2 * len(outcomes),
+        episodes_file=episodes_file,
+        note=" ".join(notes),
+    )
+    return comparison(judge, source)
+
+
+def _file(path: Path) -> Path:
+    """The file itself, where its folder is named."""
+    if not path.is_dir():
+        return path
+    if not (path / EVAL_INFO).is_file():
+        raise BadInput(f"from: the folder {path} holds no {EVAL_INFO}.", _FORMS)
+    return path / EVAL_INFO
+
+
+def _is_eval_info(path: Path) -> bool:
+    return path.suffix.lower() == ".json"
+
+
+def _of_csv(
+    files: Sequence[Path], metric: Metric, *, same_seeds: bool
+) -> tuple[list[PairOutcome], list[str]]:
+    if len(files) > 1:
+        raise BadInput(f"from: {len(files)} files, none of them a .json.", _FORMS)
+    if same_seeds:
+        raise BadInput(
+            "same_seeds: it has no effect with a CSV file.",
+            "Leave it out; columns a and b already say that the trials are pairs.",
+        )
+    return read_csv(files[0], metric)
+
+
+def _of_evaluations(
+    files: Sequence[Path], metric: Metric, *, same_seeds: bool
+) -> tuple[list[PairOutcome], list[str]]:
+    """Episode i of one with episode i of the other, within each task."""
+    other = [path for path in files if not _is_eval_info(path)]
+    if other:
+        raise BadInput(f"from: {other[0]} is not an {EVAL_INFO}, the other file is.", _FORMS)
+    if len(files) != 2:
+        raise BadInput(f"from: two {EVAL_INFO} are needed, got {len(files)}.", _FORMS)
+    if files[0].resolve() == files[1].resolve():
+        raise BadInput(f"from: {files[0]} is given twice.", "Give the files of two policies.")
+    ours, theirs = (read_eval_info(path, metric) for path in files)
+    for path, mine, others in ((files[0], ours, theirs), (files[1], theirs, ours)):
+        if missing := [task for task in others if task not in mine]:
+            raise BadInput(
+                f"from: {path} has no task {', '.join(missing)}, the other file has.",
+                "Evaluate both policies on the same tasks.",
+            )
+    for task, episodes in ours.items():
+        if len(episodes) != len(theirs[task]):
+            raise BadInput(
+                f"from: of {task}, {files[0]} has {len(episodes)} episodes and {files[1]} "
+                f"{len(theirs[task])}.",
+                "Evaluate both policies with the same --eval.n_episodes.",
+            )
+    outcomes = [
+        PairOutcome(task, mine.success, other.success, mine.progress, other.progress)
+        for task, episodes in ours.items()
+        for mine, other in zip(episodes, theirs[task], strict=True)
+    ]
+    return outcomes, [_SAME_SEEDS if same_seeds else _SINGLE_TRIALS]
+
+
+_SAME_SEEDS = (
+    "Paired as --same-seeds says: episode i of a task began the same for both. The files do not "
+    "contain the seeds, so this was not checked."
+)
+_SINGLE_TRIALS = (
+    "Compared as single trials: episode i of A with episode i of B, within each task. (The files "
+    "do not contain the seeds; --same-seeds says that both began the same.)"
+)
+
+
+def _judged(outcomes: Sequence[PairOutcome], options: CompareOptions, name: str) -> Judge:
+    planned = options.max_pairs
     if planned is not None and planned < len(outcomes):
         raise BadInput(
-            f"max_pairs: {path} has {len(outcomes)} pairs, more than {planned}.",
+            f"max_pairs: {name} has {len(outcomes)} pairs, more than {planned}.",
             f"Give --max-pairs {len(outcomes)} or more, or leave it out.",
         )
     rule = GateRule(
         alpha_better=options.alpha,
         alpha_worse=options.alpha,
         max_pairs=planned or len(outcomes),
-        metric=metric,
+        metric=options.metric,
         min_effect=options.min_effect,
     )
     counts = Counter(outcome.task for outcome in outcomes)
@@ -69,17 +145,7 @@ def compare_outcomes(path: Path, options: CompareOptions) -> ComparisonRecord:
     for outcome in interleaved(outcomes):
         if not judge.decided:
             judge.observe(outcome)
-    source = ComparisonSource(
-        candidate="a",
-        baseline="b",
-        candidate_path="",
-        baseline_path="",
-        first_seed=0,
-        episodes=2 * len(outcomes),
-        episodes_file=str(path),
-        note=_note(len(outcomes) - len(judge.outcomes), len(counts), unpaired=unpaired),
-    )
-    return comparison(judge, source)
+    return judge
 
 
 def interleaved(outcomes: Sequence[PairOutcome]) -> list[PairOutcome]:
@@ -98,112 +164,3 @@ def interleaved(outcomes: Sequence[PairOutcome]) -> list[PairOutcome]:
         return list(outcomes)
     in_order = sorted(range(len(outcomes)), key=places.__getitem__)
     return [outcomes[index] for index in in_order]
-
-
-def _note(unused: int, tasks: int, *, unpaired: bool) -> str:
-    notes = []
-    if unpaired:
-        notes.append("The i-th trial of a was compared with the i-th of b, in the file's order.")
-    if tasks > 1:
-        notes.append("The tasks were interleaved before they were judged.")
-    if unused:
-        notes.append(f"{unused} more pairs in the file were not needed.")
-    return " ".join(notes)
-
-
-def _read(path: Path) -> tuple[list[str], list[Row]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, skipinitialspace=True, strict=True)
-            columns = [name.strip() for name in next(reader, [])]
-            lines = [(number, line) for number, line in enumerate(reader, 1) if any(line)]
-    except OSError as error:
-        raise BadInput(f"from: {path} cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"from: {path} is not a CSV file: {error}.", _REMEDY) from error
-    wanted = _UNPAIRED if "policy" in columns else _PAIRED
-    missing = [name for name in wanted if name not in columns]
-    if missing:
-        raise BadInput(
-            f"from: {path} has no column {', '.join(missing)}.",
-            f"{_REMEDY} Columns are separated by commas.",
-        )
-    twice = [name for name in wanted if columns.count(name) > 1]
-    if twice:
-        raise BadInput(f"from: {path} has the column {twice[0]} twice.", "Leave one of them out.")
-    return columns, [Row(number, _values(number, columns, line, wanted)) for number, line in lines]
-
-
-def _values(
-    number: int, columns: list[str], line: list[str], wanted: Sequence[str]
-) -> dict[str, str]:
-    if len(line) > len(columns):
-        raise BadInput(
-            f"row {number}: it has {len(line)} values for {len(columns)} columns.",
-            "Put values with a comma into quotes, and write 0.5 for a half.",
-        )
-    values = dict(zip(columns, (value.strip() for value in line), strict=False))
-    for name in wanted:
-        if not values.get(name):
-            raise BadInput(
-                f"row {number}, {name}: it is empty.", "Fill it in, or leave the row out."
-            )
-    return values
-
-
-def _paired(rows: list[Row], metric: Metric) -> list[PairOutcome]:
-    _require_new((row.number, row.values["task"], row.values["trial"]) for row in rows)
-    outcomes = []
-    for number, values in rows:
-        a, b = (_value(values[name], number, name, metric) for name in ("a", "b"))
-        outcomes.append(_outcome(values["task"], a, b))
-    return outcomes
-
-
-def _single(rows: list[Row], metric: Metric) -> list[PairOutcome]:
-    """Pairs by order, within each task."""
-    by_task: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    values: dict[int, float] = {}
-    keys = []
-    for number, row in rows:
-        task, policy = row.get("task") or _ONE_TASK, row["policy"].lower()
-        by_task[task].append((number, policy))
-        values[number] = _value(row["success"], number, "success", metric)
-        keys.append((number, policy if task == _ONE_TASK else f"{policy} in {task}", row["trial"]))
-    _require_new(keys)
-    return [
-        _outcome(task, values[a], values[b])
-        for task, trials in by_task.items()
-        for a, b in match_trials(trials)
-    ]
-
-
-def _require_new(keys: Iterable[tuple[int, str, str]]) -> None:
-    """Repeated trials would count as evidence twice; keys are row, of what, and trial."""
-    seen: dict[tuple[str, str], int] = {}
-    for row, of, trial in keys:
-        first = seen.setdefault((of, trial), row)
-        if first != row:
-            raise BadInput(
-                f"row {row}, trial: {trial} of {of} is already in row {first}.",
-                "Every trial counts once; give repetitions numbers of their own.",
-            )
-
-
-def _outcome(task: str, a: float, b: float) -> PairOutcome:
-    """Progress of 1 is a success."""
-    return PairOutcome(task, a == 1.0, b == 1.0, a, b)
-
-
-def _value(text: str, row: int, field: str, metric: Metric) -> float:
-    """An outcome: 0 or 1, or for progress anything in between."""
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise BadInput(
-            f"row {row}, {field}: {text} is not a number.",
-            "Write 1 for a success and 0 for a failure.",
-        ) from error
-    if math.isnan(value):
-        raise BadInput(f"row {row}, {field}: {text} is not an outcome.", "Leave the row out.")
-    return progress_of(value, row, field) if metric == "progress" else success_of(value, row, field)

@@ -12,7 +12,7 @@ from lefleet.records import ComparisonRecord, EpisodeRecord, GateResult, TaskPai
 from lefleet.records.evaluate import Ended, Verdict
 from lefleet.records.fields import Scope
 from lefleet.stages.evaluate import rate_of
-from lefleet.stats import Gate, GateRule, Pair, fixed_size
+from lefleet.stats import Gate, GateRule, Pair, fixed_size, needed_pairs
 from lefleet.stats.gate import State
 
 _POWER = 0.8
@@ -176,12 +176,14 @@ def comparison(judge: Judge, source: ComparisonSource) -> ComparisonRecord:
     by_task: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in judge.outcomes:
         by_task[outcome.task].append(outcome)
+    result = _result(judge)
     return ComparisonRecord(
-        gate=_result(judge),
+        gate=result,
         metric=judge.gate.rule.metric,
         scope=judge.scope,
         per_task={task: _task(outcomes) for task, outcomes in by_task.items()},
         looks=judge.gate.looks,
+        needed_pairs=_needed_pairs(judge.gate) if result.verdict == "inconclusive" else None,
         **source._asdict(),
     )
 
@@ -229,6 +231,14 @@ def _conclude(state: State, *, is_vetoed: bool) -> tuple[Verdict, Ended]:
 def e_value(log_e: float) -> float:
     """From its logarithm, kept within a float."""
     return math.exp(min(log_e, 700.0))
+
+
+def _needed_pairs(gate: Gate) -> int | None:
+    if gate.difference == 0.0:
+        return None
+    rule = gate.rule
+    alpha = rule.alpha_better if gate.difference > 0 else rule.alpha_worse
+    return needed_pairs(alpha, gate.difference, gate.squares / gate.pairs, rule.metric)
 
 
 def _fixed_pairs(gate: Gate) -> int | None:

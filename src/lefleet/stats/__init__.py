@@ -10,11 +10,13 @@ episodes come from the stages and leave as decisions, levels and intervals.
     intervals   of a rate, and of the difference at every look
     futility    when to give up
     planning    the level of each gate of a run, and what a test of fixed size needs
+    needed      about how many pairs would settle a comparison
 """
 
 from lefleet.stats.gate import Gate, GateRule
 from lefleet.stats.inputs import Pair, match_trials, progress_of, success_of
 from lefleet.stats.intervals import exact_interval
+from lefleet.stats.needed import needed_pairs
 from lefleet.stats.planning import fixed_power, fixed_size, gate_alpha
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "fixed_size",
     "gate_alpha",
     "match_trials",
+    "needed_pairs",
     "progress_of",
     "success_of",
 ]

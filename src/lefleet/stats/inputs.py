@@ -27,23 +27,23 @@ def require_count(field: str, value: int) -> None:
         raise BadInput(f"{field}: must be at least 1, got {value}.", "Give a whole number.")
 
 
-def success_of(value: float, row: int, field: str) -> int:
-    """0 or 1; rows count from 1, as in a file."""
+def success_of(value: float, line: int, field: str) -> int:
+    """0 or 1; lines count from 1, as in an editor."""
     if value not in (0, 1):
         raise BadInput(
-            f"row {row}, {field}: success must be 0 or 1, got {value}.",
+            f"line {line}, {field}: success must be 0 or 1, got {value:g}.",
             "Write 1 for a success and 0 for a failure; for values in between use "
             "--metric progress.",
         )
     return int(value)
 
 
-def progress_of(value: float, row: int, field: str) -> float:
-    """A number from 0 to 1; rows count from 1, as in a file."""
+def progress_of(value: float, line: int, field: str) -> float:
+    """A number from 0 to 1; lines count from 1, as in an editor."""
     if not (isfinite(value) and 0.0 <= value <= 1.0):
         raise BadInput(
-            f"row {row}, {field}: progress must lie between 0 and 1, got {value}.",
-            "Scale it to that range, or leave the row out.",
+            f"line {line}, {field}: progress must lie between 0 and 1, got {value:g}.",
+            "Scale it to that range, or leave the line out.",
         )
     return float(value)
 
@@ -63,23 +63,23 @@ class Pair(NamedTuple):
 
 
 def match_trials(trials: Sequence[tuple[int, str]]) -> list[tuple[int, int]]:
-    """Rows of the i-th trial of a with the i-th of b; trials are row and policy, as they were run.
+    """Lines of the i-th trial of a and of b; trials are line and policy, in the order of running.
 
     Fixed in advance, whatever the outcomes are: the unpaired use of a paired test.
     """
-    rows: dict[str, list[int]] = {"a": [], "b": []}
-    for row, policy in trials:
-        if policy not in rows:
+    lines: dict[str, list[int]] = {"a": [], "b": []}
+    for line, policy in trials:
+        if policy not in lines:
             raise BadInput(
-                f"row {row}, policy: must be a or b, got {policy}.",
+                f"line {line}, policy: must be a or b, got {policy}.",
                 "Call the policy that is judged a, and the other one b.",
             )
-        rows[policy].append(row)
-    fewer, more = sorted(rows, key=lambda policy: len(rows[policy]))
-    if len(rows[fewer]) < len(rows[more]):
+        lines[policy].append(line)
+    fewer, more = sorted(lines, key=lambda policy: len(lines[policy]))
+    if len(lines[fewer]) < len(lines[more]):
         raise BadInput(
-            f"row {rows[more][len(rows[fewer])]}, policy: {more} has {len(rows[more])} trials, "
-            f"{fewer} only {len(rows[fewer])}, so this one has no partner.",
+            f"line {lines[more][len(lines[fewer])]}, policy: {more} has {len(lines[more])} trials, "
+            f"{fewer} only {len(lines[fewer])}, so this one has no partner.",
             f"Run {fewer} as often as {more}, or leave the last ones out.",
         )
-    return list(zip(rows["a"], rows["b"], strict=True))
+    return list(zip(lines["a"], lines["b"], strict=True))

@@ -1,0 +1,122 @@
+"""A comparison in words, for a reader who is not a statistician."""
+
+from math import floor, log10
+
+from lefleet.records import ComparisonRecord
+from lefleet.records.evaluate import MOST_NEEDED
+
+
+def sentence(record: ComparisonRecord) -> str:
+    """The verdict."""
+    gate = record.gate
+    alpha = gate.alpha_worse if gate.ended == "worse" else gate.alpha_better
+    match gate.ended:
+        case "better" | "worse" as proven:
+            return (
+                f"A is {proven} than B: {_seen(record)}. If A were no {proven}, this would happen "
+                f"at most once in {round(1 / alpha)} such comparisons."
+            )
+        case "vetoed":
+            return (
+                f"No clear answer: A is better than B over all tasks, but worse in "
+                f"{', '.join(gate.worse_tasks)}."
+            )
+        case "futile":
+            return (
+                f"No clear answer: {_seen(record)}. A difference of "
+                f"{_size(record, gate.min_effect)} is unlikely to show within {gate.max_pairs} "
+                "pairs, so the comparison stopped."
+            )
+        case "open":
+            return f"No clear answer yet, {gate.max_pairs} pairs are planned: {_seen(record)}."
+        case "exhausted":
+            return f"No clear answer: {_seen(record)}, too little to tell which one is better."
+
+
+def remarks(record: ComparisonRecord) -> list[str]:
+    """What is printed below the table."""
+    gate = record.gate
+    low, high = gate.interval
+    said = [
+        f"A minus B: {_signed(record, gate.difference)}, 95 % interval "
+        f"{_number(record, low)} to {_signed(record, high)}."
+    ]
+    if gate.verdict != "inconclusive" and low <= 0.0 <= high:
+        said.append(
+            f"A is {gate.verdict} although the interval contains 0: the test asks only whether A "
+            f"is {gate.verdict}; the interval has two sides and holds at every look, so it is "
+            "wider."
+        )
+    said += [
+        f"Evidence for better: e = {gate.e_value:.3g}, p = {gate.p_value:.2g}. "
+        f"For worse: e = {gate.e_worse:.3g}, p = {gate.p_worse:.2g}.",
+        f"(p is how probable such evidence is without a difference, all looks counted; the verdict "
+        f"needs alpha = {gate.alpha_better:.2g} or less. e is what a stake of 1 on that side has "
+        f"become in a fair bet; 1/alpha = {1 / gate.alpha_better:.3g} is as strong, and e "
+        "stays valid when pairs are added.)",
+    ]
+    said += _needed(record)
+    ended_early = gate.ended not in ("exhausted", "open")
+    if ended_early and gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
+        said.append(
+            f"A test of fixed size needs {gate.fixed_pairs} pairs to show "
+            f"{_size(record, gate.min_effect)} 8 times in 10; this one used {gate.pairs}."
+        )
+    if sum(one.pairs for one in record.per_task.values()) > gate.pairs:
+        said.append("All pairs were run, to judge each task separately.")
+    if record.note:
+        said.append(record.note)
+    return said
+
+
+def _needed(record: ComparisonRecord) -> list[str]:
+    """About how many pairs would settle an inconclusive comparison."""
+    gate = record.gate
+    if gate.verdict != "inconclusive" or gate.ended == "vetoed":
+        return []
+    if gate.difference == 0.0:
+        return ["No difference was seen so far: more pairs like these would not settle it."]
+    if record.needed_pairs is None:
+        return []
+    count = record.needed_pairs
+    about = f"more than {count:,}" if count >= MOST_NEEDED else f"about {count:,}"
+    what, then = "new pairs", ""
+    if gate.ended == "open":
+        what = "pairs in all"
+    elif count >= MOST_NEEDED:
+        pass
+    elif record.episodes_file and record.candidate_path:
+        effect = _two_digits_down(abs(gate.difference))
+        smaller = f" --min-effect {effect:g}" if effect < gate.min_effect else ""
+        then = f" Ask again with --max-pairs {count}{smaller}: it runs fresh pairs."
+    else:
+        then = " Judge them alone, without those used here."
+    return [
+        f"To settle it: if A and B really differ by the {_signed(record, gate.difference)} seen "
+        f"here, {about} {what} show it 8 times in 10.{then}"
+    ]
+
+
+def _seen(record: ComparisonRecord) -> str:
+    gate = record.gate
+    if record.metric == "progress":
+        further = "further" if gate.difference >= 0 else "less far"
+        return f"in {gate.pairs} pairs A got {abs(gate.difference):.2f} {further} on average"
+    return f"of {gate.pairs} pairs, A won {gate.wins} and lost {gate.losses}"
+
+
+def _signed(record: ComparisonRecord, value: float) -> str:
+    return _number(record, value) + ("" if record.metric == "progress" else " points")
+
+
+def _number(record: ComparisonRecord, value: float) -> str:
+    return f"{value:+.2f}" if record.metric == "progress" else f"{100 * value:+.1f}"
+
+
+def _size(record: ComparisonRecord, value: float) -> str:
+    return f"{value:.2g}" if record.metric == "progress" else f"{100 * value:.3g} points"
+
+
+def _two_digits_down(value: float) -> float:
+    places = 1 - floor(log10(value))
+    return floor(value * 10**places) / 10**places
