@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from lefleet.cli.progress import _Line, _Lines, duration, progress_text, show_progress
+from lefleet.cli.progress import ProgressLines, _Line, duration, progress_text, show_progress
 from lefleet.stages import Update
 from lefleet.stages.progress import StageProgress, timed
 
@@ -70,7 +70,7 @@ def lines(capsys) -> list[str]:
 
 
 def test_a_line_names_what_is_new_at_once_and_the_rest_every_five_seconds(capsys, clock):
-    show = _Lines()
+    show = ProgressLines()
     for update in (Update.phase("loading"), Update(0, 3, "steps"), Update(1, 3, "steps")):
         show("demo", progress(update))
     assert lines(capsys) == ["demo: loading, 0 s", "demo: 0/3 steps, 0 s"]
@@ -83,14 +83,14 @@ def test_a_line_names_what_is_new_at_once_and_the_rest_every_five_seconds(capsys
 
 
 def test_the_end_of_a_unit_is_shown_at_once(capsys, clock):
-    show = _Lines()
+    show = ProgressLines()
     for done in (1, 2, 2):
         show("demo", progress(Update(done, 2, "steps")))
     assert [line.split(",")[0] for line in lines(capsys)] == ["demo: 1/2 steps", "demo: 2/2 steps"]
 
 
 def test_a_viewer_is_never_silent_for_more_than_five_seconds(capsys, clock):
-    show = _Lines()
+    show = ProgressLines()
     for _ in range(12):
         show("demo", progress(Update.phase("loading LeRobot")))
         clock[0] += 1.0

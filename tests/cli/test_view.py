@@ -1,15 +1,20 @@
 """status, the view of a run and its report: what people and scripts read."""
 
+import fcntl
 import json
 import signal
 import sys
+from contextlib import contextmanager
 
 import msgspec
 import pytest
 
 from lefleet.cli import main
-from lefleet.cli.view import _view
+from lefleet.cli.progress import ProgressLines
+from lefleet.cli.view import Follower, _view, _watch_json
 from lefleet.records import EvaluatePlan
+from lefleet.stages import Update
+from lefleet.stages.progress import ProgressWriter
 from tests.cli.child import Child
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
@@ -93,6 +98,91 @@ def test_a_viewer_shows_the_last_events_of_a_run(two_runs, tmp_path, monkeypatch
 
 
 @pytest.fixture
+def running(two_runs, tmp_path):
+    """Run b has done one stage and is in the next one, three of nine episodes far."""
+    two_runs.resume_run("b")
+    two_runs.commit_stage(two_runs.start_attempt("b", 0, "collect", REQUEST), record(0, "collect"))
+    two_runs.start_attempt("b", 0, "train", REQUEST)
+    folder = tmp_path / "runs/b/cycle_0/train"
+    folder.mkdir(parents=True)
+    ProgressWriter(folder)(Update(3, 9, "steps", "loss 0.5"))
+    with controlled(tmp_path / "runs/b"):
+        yield two_runs
+
+
+@contextmanager
+def controlled(folder):
+    """Hold the lock of a run's controller."""
+    with (folder / ".controller.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_status_names_stage_progress_stages_done_and_budgets(lefleet, running):
+    _, out, _ = lefleet("status", "b")
+    headline, *table, now, done, budgets = out.splitlines()
+    assert headline.startswith("b: running for ")
+    assert "collect" not in "".join(table)
+    assert now.startswith("Now:        cycle 0 (1 of 3) · train: 3/9 steps (loss 0.5), ")
+    assert done == "Done:       collect"
+    assert budgets == "Budgets:    0 of 3 cycles"
+
+
+def test_a_run_that_has_just_begun_says_what_it_does_instead_of_an_empty_table(lefleet, two_runs):
+    two_runs.resume_run("b")
+    headline, now, _ = lefleet("status", "b")[1].splitlines()
+    assert headline.startswith("b: running for ")
+    assert now.startswith("Now:        cycle 0 (1 of 3) · collect: starting the controller, ")
+
+
+def test_scripts_read_the_same(lefleet, running):
+    running.request_stop("b")
+    _, b = json.loads(lefleet("status", "--json")[1])["runs"]
+    assert b["now"]["stage"] == "train"
+    assert (b["now"]["cycle"], b["now"]["cycles"], b["now"]["attempt"]) == (0, 3, 1)
+    assert (b["now"]["progress"]["done"], b["now"]["progress"]["total"]) == (3, 9)
+    assert b["now"]["wait"]["kind"] == "stop"
+    assert b["budgets"]["cycles"] == {"used": 0, "limit": 3}
+    assert b["elapsed_s"] > 0
+    assert (b["controlled"], b["interrupted"]) == (True, False)
+
+
+def test_a_viewer_names_run_cycle_and_stage(running, tmp_path, capsys):
+    Follower(running, tmp_path / "runs/b").poll(ProgressLines())
+    assert "\nb · cycle 0 (1 of 3) · train: 3/9 steps (loss 0.5), " in capsys.readouterr().err
+
+
+def test_a_second_attempt_is_named(lefleet, running):
+    attempt = next(one for one in running.attempts("b") if one.state == "running")
+    running.end_attempt(attempt, "failed", "no")
+    running.start_attempt("b", 0, "train", REQUEST)
+    assert "· train (attempt 2): starting the process, " in lefleet("status", "b")[1]
+
+
+def test_where_nothing_changes_a_follower_that_does_not_repeat_is_silent(running, tmp_path):
+    shown = []
+    follower = Follower(running, tmp_path / "runs/b", is_repeating=False)
+    for _ in range(3):
+        follower.poll(lambda label, progress: shown.append(progress.done))
+    assert shown == [3]
+
+
+def test_watching_as_json_prints_a_line_for_every_change_but_time(running, tmp_path, capsysbinary):
+    workdir, changes = tmp_path / "runs", [Update(6, 9, "steps"), None, None]
+
+    def wait(_seconds):
+        """Something happens, twice nothing does, then the run ends."""
+        if not changes:
+            running.set_run_state("b", "finished")
+        elif (update := changes.pop(0)) is not None:
+            ProgressWriter(workdir / "b/cycle_0/train")(update)
+
+    _watch_json(running, workdir, "b", wait)
+    lines = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert [line["now"] and line["now"]["progress"]["done"] for line in lines] == [3, 6, None]
+
+
+@pytest.fixture
 def interrupted(two_runs, tmp_path):
     """Run b has been running for long, and has no running controller."""
     two_runs.resume_run("b")
@@ -172,6 +262,19 @@ def test_videos_that_were_not_requested_are_not_missing(lefleet, two_runs):
     two_runs.create_run("d", msgspec.to_builtins(no_videos))
     two_runs.set_run_state("d", "finished", "done")
     assert "Videos:     none requested" in lefleet("resume", "d")[1]
+
+
+def test_a_run_in_another_environment_is_tried_and_filmed_there(lefleet, two_runs, tmp_path):
+    plan = EvaluatePlan(env={"type": "libero", "task": "libero_10"}, videos_per_task=0)
+    two_runs.create_run("e", msgspec.to_builtins(config(name="e", evaluate=plan, device="cuda")))
+    two_runs.commit_stage(two_runs.start_attempt("e", 0, "train", REQUEST), record(0, "train"))
+    two_runs.record_decision("e", decision(0, "baseline", "c0"))
+    two_runs.set_run_state("e", "finished", "done")
+    videos = tmp_path / "runs/e/cycle_0/evaluate/candidate/videos"
+    videos.mkdir(parents=True)
+    out = lefleet("resume", "e")[1]
+    assert "eval --checkpoint e --env type libero task libero_10 --device cuda --seed " in out
+    assert f"Videos:     {videos}\n" in out
 
 
 def test_watching_ends_with_an_interrupt_and_says_that_the_runs_continue(two_runs, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CheckpointContract, ExpertDemos, TrainRequest, decode
-from lefleet.stages import run_stage
+from lefleet.stages import Update, run_stage
 from lefleet.stages import train as train_module
 from lefleet.stages.lerobot_train import Invocation
 from lefleet.stages.train import last_checkpoint
@@ -86,11 +86,17 @@ def test_a_training_that_ends_well_has_its_loss_curve_and_its_last_checkpoint(
     assert record.path.endswith("checkpoints/000040/pretrained_model")
 
 
-def test_progress_counts_steps_and_tells_the_loss_and_the_time_left(lerobot, request_, tmp_path):
+def test_progress_names_what_cannot_be_counted_then_counts_steps(lerobot, request_, tmp_path):
     updates = []
     run_stage(request_, tmp_path / "train", updates.append)
-    assert [update.done for update in updates] == list(range(41))
-    assert updates[20] == (20, 40, "steps", "loss 0.1 LeRobot's ETA 00:02")
+    digesting, loading, *counted, last = updates
+    assert [one.detail for one in (digesting, loading, last)] == [
+        "computing digests",
+        "loading LeRobot",
+        "computing digests",
+    ]
+    assert [update.done for update in counted] == list(range(1, 41))
+    assert counted[19] == Update(20, 40, "steps", "loss 0.1")
 
 
 def test_the_contract_lies_beside_the_weights(lerobot, request_, tmp_path):
@@ -117,7 +123,8 @@ def test_a_training_goes_on_from_its_last_checkpoint(lerobot, request_, tmp_path
     assert [point.step for point in record.curve] == [10, 20, 30, 40]
     assert record.resumed_at == (20,)
     assert "started from 20" in (tmp_path / "train" / "log.txt").read_text()
-    assert (updates[0].done, updates[-1].done) == (20, 40)
+    counted = [update.done for update in updates if update.total]
+    assert (counted[0], counted[-1]) == (21, 40)
 
 
 def test_a_training_that_saved_nothing_begins_again(lerobot, request_, tmp_path):

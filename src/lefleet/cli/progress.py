@@ -27,7 +27,7 @@ def show_progress(*, as_lines: bool = False) -> Iterator[Show]:
     """A function that shows progress on stderr."""
     console = Console(stderr=True)
     if as_lines or not console.is_terminal or console.is_dumb_terminal:
-        yield _Lines()
+        yield ProgressLines()
         return
     line = _Line()
     with Live(line, console=console, transient=True, refresh_per_second=_FRAMES_PER_S):
@@ -57,7 +57,7 @@ class _Line:
         yield text
 
 
-class _Lines:
+class ProgressLines:
     """A line whenever something new begins or a unit is complete, and every few seconds."""
 
     def __init__(self) -> None:

@@ -3,22 +3,29 @@
 import shlex
 import shutil
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json
+from lefleet.cli.progress import duration, progress_text
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop import activity
-from lefleet.loop.activity import Activity
+from lefleet.loop.activity import Activity, activity, is_interrupted
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import stored_config
 from lefleet.loop.status import run_status
 from lefleet.loop.success_plot import PLOT
+from lefleet.records import RunConfig
+from lefleet.stages.progress import StageProgress
 
 
 def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
@@ -31,47 +38,100 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
     if not as_json:
         status = run_status(ledger, row)
         console().print(_tasks(status))
-        videos = stored_config(row).evaluate.videos_per_task
-        _what_next(status, workdir / run, has_videos=videos > 0)
+        _what_next(status, workdir / run, stored_config(row))
     return 0
 
 
 def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: bool) -> None:
     """A table or a JSON object for every run."""
-    statuses = [_status(ledger, workdir, row) for row in rows]
+    statuses = [status_of(ledger, workdir, row) for row in rows]
     if as_json:
         print_json({"runs": statuses})
         return
     out = console()
     if not statuses:
         out.print("No runs yet. Start one: lefleet demo")
-    for row, status in zip(rows, statuses, strict=True):
-        state = "interrupted" if is_interrupted(workdir, row) else row.state
-        reason = f" ({row.reason})" if row.reason else ""
-        out.print(f"{row.id}: {state}{reason}", style="bold")
-        out.print(status["problem"] or _cycles(status))
+    for status in statuses:
+        for part in shown(status):
+            out.print(part)
+
+
+def status_of(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
+    """As `run_status`, and what the run is doing now; a run that this version cannot read has a
+    problem instead of results."""
+    folder = workdir / row.id
+    has_controller = is_controlled(folder)
+    about = {
+        "controlled": has_controller,
+        "interrupted": is_interrupted(row, is_controlled=has_controller),
+        "now": None,
+        "problem": "",
+    }
+    try:
+        now = activity(ledger, row, folder, is_controlled=has_controller)
+        return run_status(ledger, row) | about | {"now": now.as_json() if now else None}
+    except BadInput as error:
+        problem = error.problem
+    known = {"id": row.id, "state": row.state, "reason": row.reason, "elapsed_s": None}
+    nothing: dict[str, Any] = {
+        "budgets": {},
+        "tasks": [],
+        "cycles": [],
+        "blessed": None,
+        "blessed_path": None,
+    }
+    return known | nothing | about | {"problem": problem}
+
+
+def shown(status: dict[str, Any]) -> Iterator[RenderableType]:
+    """One run for a person, line by line and table by table."""
+    yield Text(_headline(status), style="bold")
+    if status["problem"]:
+        yield Text(status["problem"])
+    if status["cycles"]:
+        yield _cycles(status)
+    now = status["now"]
+    if now is not None:
+        progress = msgspec.convert(now["progress"], StageProgress)
+        where = _where(now["cycle"], now["cycles"], now["stage"], now["attempt"])
+        yield Text(f"Now:        {where}: {progress_text(progress, time.time())}")
+        done = {one["index"]: one["stages"] for one in status["cycles"]}.get(now["cycle"], [])
+        if done:
+            yield Text(f"Done:       {', '.join(done)}")
+        if now["wait"] is not None and now["attempt"]:
+            yield Text(f"Waits for:  {now['wait']['what']}")
+    if used := _budgets(status):
+        yield Text(f"Budgets:    {used}")
+
+
+def _headline(status: dict[str, Any]) -> str:
+    state = "interrupted" if status["interrupted"] else status["state"]
+    reason = f" ({status['reason']})" if status["reason"] else ""
+    text = f"{status['id']}: {state}{reason}"
+    if status["elapsed_s"] is None:
+        return text
+    word = "for" if state == "running" else "after"
+    return f"{text} {word} {duration(status['elapsed_s'])}"
+
+
+def _budgets(status: dict[str, Any]) -> str:
+    """What is used of those that have a limit; of cycles alone only while the run is running."""
+    limited = {name: one for name, one in status["budgets"].items() if one["limit"]}
+    if status["state"] != "running" and set(limited) == {"cycles"}:
+        return ""
+    return ", ".join(f"{o['used']:.3g} of {o['limit']:g} {name}" for name, o in limited.items())
 
 
 def label(run: str, now: Activity) -> str:
-    """Run, cycle and stage. Cycles are counted from 0, as their folders are."""
-    cycle = f"{run} · cycle {now.cycle} ({now.cycle + 1} of {now.cycles})"
-    return f"{cycle} · {now.stage}" if now.stage else cycle
+    """Run, cycle and stage."""
+    return f"{run} · {_where(now.cycle, now.cycles, now.stage, now.attempt)}"
 
 
-def is_interrupted(workdir: Path, row: RunRow) -> bool:
-    """Whether a run is unfinished and has no running controller."""
-    return activity.is_interrupted(row, is_controlled=is_controlled(workdir / row.id))
-
-
-def _status(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
-    """As `run_status`; a run that this version cannot read has a problem instead of results."""
-    now = {"controlled": is_controlled(workdir / row.id), "problem": ""}
-    try:
-        return run_status(ledger, row) | now
-    except BadInput as error:
-        problem = error.problem
-    unknown = {"id": row.id, "state": row.state, "reason": row.reason, "tasks": [], "cycles": []}
-    return unknown | {"blessed": None, "blessed_path": None} | now | {"problem": problem}
+def _where(cycle: int, cycles: int, stage: str, attempt: int) -> str:
+    """Cycles are counted from 0, as their folders and checkpoints are."""
+    which = f"cycle {cycle} ({cycle + 1} of {cycles})"
+    again = f" (attempt {attempt})" if attempt > 1 else ""
+    return f"{which} · {stage}{again}" if stage else which
 
 
 def _tasks(status: dict[str, Any]) -> Table:
@@ -98,7 +158,7 @@ def _cycles(status: dict[str, Any]) -> Table:
             str(cycle["demonstrations"] or ""),
             f"{rate:.0%}" if rate is not None else "",
             f"{interval[0]:.0%} to {interval[1]:.0%}" if interval else "",
-            cycle["decision"] or f"(done: {', '.join(cycle['stages'])})",
+            cycle["decision"] or "",
             _checkpoint(cycle["checkpoint_digest"], status["blessed"]),
         )
     return table
@@ -110,7 +170,7 @@ def _checkpoint(digest: str | None, blessed: str | None) -> str:
     return f"{digest[:12]} blessed" if digest == blessed else digest[:12]
 
 
-def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> None:
+def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
     for cycle in status["cycles"]:
         if cycle["why"]:
             print(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}")
@@ -118,16 +178,25 @@ def _what_next(status: dict[str, Any], folder: Path, *, has_videos: bool) -> Non
             print(f"  look at {remark}")
     if (folder / PLOT).exists():
         print(f"Plot:       {folder / PLOT}")
-    print(f"Videos:     {_videos(folder, has_videos=has_videos)}")
+    print(f"Videos:     {_videos(folder, config)}")
     if status["blessed_path"]:
         print(f"Blessed:    {status['blessed_path']}")
-        tasks = " ".join(status["tasks"])
         program, flag = _program(), workdir_flag(folder.parent)
         print(
             f"Try it:     {program} eval --checkpoint {status['id']}{flag} "
-            f"--tasks {tasks} --seed 400000000 --out DIR"
+            f"{_simulation(config)} --seed 400000000 --out DIR"
         )
         print(f"Serve it:   {program} serve {status['id']}{flag}")
+
+
+def _simulation(config: RunConfig) -> str:
+    """Where the run evaluates, as flags of `lefleet eval`."""
+    words = ["--tasks", *config.tasks]
+    if config.evaluate.env:
+        words = ["--env", *(word for pair in config.evaluate.env.items() for word in pair)]
+    if config.device != "cpu":
+        words += ["--device", config.device]
+    return shlex.join(words)
 
 
 def _program() -> str:
@@ -148,9 +217,15 @@ def workdir_flag(workdir: Path) -> str:
     return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
 
 
-def _videos(folder: Path, *, has_videos: bool) -> str:
-    if not has_videos:
+def _videos(folder: Path, config: RunConfig) -> str:
+    """Where films of the newest cycle are; lerobot-eval films in folders of its own."""
+    plan = config.evaluate
+    if not plan.env and not plan.videos_per_task:
         return "none requested"
-    found = folder.glob("cycle_*/evaluate/videos")
-    newest = max(found, key=lambda path: int(path.parts[-3].removeprefix("cycle_")), default=None)
-    return str(newest or "none (see: lefleet doctor)")
+    found = folder.glob(f"cycle_*/evaluate/{'candidate/' if plan.env else ''}videos")
+    newest = max(found, key=lambda path: _cycle_of(path.relative_to(folder)), default=None)
+    return str(newest or ("none" if plan.env else "none (see: lefleet doctor)"))
+
+
+def _cycle_of(path: Path) -> int:
+    return int(path.parts[0].removeprefix("cycle_"))

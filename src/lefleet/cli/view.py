@@ -6,21 +6,37 @@ A view only reads the ledger and the stages' progress, so that Ctrl-C never affe
 import shutil
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
 
 from lefleet.cli.commands import StatusCommand
+from lefleet.cli.output import print_json_line
 from lefleet.cli.parse import absolute
-from lefleet.cli.progress import show_progress
-from lefleet.cli.report import is_interrupted, label, report, resume_hint, show_runs, workdir_flag
+from lefleet.cli.progress import ProgressLines, Show, show_progress
+from lefleet.cli.report import (
+    label,
+    report,
+    resume_hint,
+    show_runs,
+    shown,
+    status_of,
+    workdir_flag,
+)
 from lefleet.cli.signals import interruptible
 from lefleet.errors import StageFailed
-from lefleet.ledger import EventRow, Ledger, read_ledger
-from lefleet.loop.activity import START_S, activity
+from lefleet.ledger import EventRow, Ledger, RunRow, read_ledger
+from lefleet.loop.activity import START_S, Activity, activity, is_interrupted
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
+from lefleet.stages.progress import StageProgress
 
 _POLL_S = 0.25
-_WATCH_S = 2.0
+_WATCH_S = 1.0
 _DISK_FULL = 2**20
 HAPPENED = {
     "created": "Run {run} started.",
@@ -35,7 +51,16 @@ def status(command: StatusCommand) -> int:
     workdir = absolute(command.workdir, "workdir")
     try:
         with interruptible(), closing(read_ledger(workdir)) as ledger:
-            interrupted = _show_until_idle(command, ledger, workdir)
+            rows = [find(ledger, command.run)] if command.run else ledger.runs()
+            active = [row.id for row in rows if _is_active(workdir, row)]
+            if command.watch and command.json:
+                _watch_json(ledger, workdir, command.run)
+            elif not command.watch or not active:
+                show_runs(ledger, workdir, rows, as_json=command.json)
+            else:
+                _watch(ledger, workdir, active)
+            names = [command.run] if command.run else [row.id for row in ledger.runs()]
+            interrupted = [one for one in names if _is_interrupted(workdir, find(ledger, one))]
     except KeyboardInterrupt:
         if not command.watch:
             raise
@@ -46,15 +71,72 @@ def status(command: StatusCommand) -> int:
     return 0
 
 
-def _show_until_idle(command: StatusCommand, ledger: Ledger, workdir: Path) -> list[str]:
-    """Show the runs, with --watch until none is active; returns the interrupted ones."""
+def _is_interrupted(workdir: Path, row: RunRow) -> bool:
+    return is_interrupted(row, is_controlled=is_controlled(workdir / row.id))
+
+
+def _is_active(workdir: Path, row: RunRow) -> bool:
+    return row.state == "running" and not _is_interrupted(workdir, row)
+
+
+def _watch_json(
+    ledger: Ledger, workdir: Path, run: str, wait: Callable[[float], None] = time.sleep
+) -> None:
+    """A line for every run, and another one whenever something but time has changed in it."""
+    printed: dict[str, Any] = {}
     while True:
-        rows = [find(ledger, command.run)] if command.run else ledger.runs()
-        show_runs(ledger, workdir, rows, as_json=command.json)
-        interrupted = [row.id for row in rows if is_interrupted(workdir, row)]
-        running = [row.id for row in rows if row.state == "running"]
-        if not command.watch or running == interrupted:
-            return interrupted
+        rows = [find(ledger, run)] if run else ledger.runs()
+        for row in rows:
+            new = status_of(ledger, workdir, row)
+            if printed.get(row.id) != (fixed := _without_time(new)):
+                printed[row.id] = fixed
+                print_json_line(new)
+        if not any(_is_active(workdir, row) for row in rows):
+            return
+        wait(_WATCH_S)
+
+
+def _without_time(status: dict[str, Any]) -> dict[str, Any]:
+    """A run's status without what changes by itself."""
+    now = status["now"] and status["now"] | {"eta_s": None}
+    return status | {"now": now, "elapsed_s": None, "budgets": None}
+
+
+def _watch(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
+    """Show these runs until none of them is active, then their results."""
+    screen = Console(highlight=False, markup=False)
+    if screen.is_terminal and not screen.is_dumb_terminal:
+        _watch_on_screen(ledger, workdir, runs, screen)
+    else:
+        _watch_in_lines(ledger, workdir, runs)
+    for run in runs:
+        report(ledger, workdir, run, as_json=False)
+
+
+def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Console) -> None:
+    """Draw the runs again and again, on the terminal's other screen: a window that is too small
+    cuts them off, and one that changes its size is drawn anew."""
+    with Live(console=screen, screen=True, auto_refresh=False) as live:
+        while True:
+            rows = [find(ledger, run) for run in runs]
+            parts = [part for row in rows for part in shown(status_of(ledger, workdir, row))]
+            live.update(Group(*parts, "Ctrl-C stops watching; the runs continue."), refresh=True)
+            if not any(_is_active(workdir, row) for row in rows):
+                return
+            time.sleep(_WATCH_S)
+
+
+def _watch_in_lines(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
+    """The state now, then a line for everything that happens."""
+    rows = [find(ledger, run) for run in runs]
+    show_runs(ledger, workdir, rows, as_json=False)
+    followers = [Follower(ledger, workdir / run, is_repeating=False) for run in runs]
+    lines: defaultdict[str, Show] = defaultdict(ProgressLines)
+    for follower in followers:
+        follower.skip()
+    while any(_is_active(workdir, find(ledger, run)) for run in runs):
+        for follower in followers:
+            follower.poll(lines[follower.name])
         time.sleep(_WATCH_S)
 
 
@@ -94,23 +176,15 @@ def _why(folder: Path) -> str:
 def _view(ledger: Ledger, workdir: Path, name: str) -> str:
     """Show events and progress; returns the state in which the run ended, or `gone` where its
     controller exited without ending it."""
-    seen, known, now = 0, None, None
+    follower = Follower(ledger, workdir / name)
     last_controlled = time.monotonic()
     with show_progress() as show:
         while True:
-            # Before the events: those of a run that has ended are then all there.
-            has_controller, row = is_controlled(workdir / name), ledger.run(name)
-            for event in ledger.events(name, after=seen):
-                seen = event.id
-                _print_event(event)
+            has_controller, row = follower.poll(show)
             if row is None:
                 return "gone"
             if row.state != "running" and not has_controller:
                 return row.state
-            if known != (known := (seen, has_controller)):
-                now = activity(ledger, row, workdir / name, is_controlled=has_controller)
-            if now is not None:
-                show(label(name, now), now.progress())
             if has_controller:
                 last_controlled = time.monotonic()
             elif time.monotonic() - last_controlled > START_S:
@@ -118,10 +192,50 @@ def _view(ledger: Ledger, workdir: Path, name: str) -> str:
             time.sleep(_POLL_S)
 
 
-def _print_event(event: EventRow) -> None:
+class Follower:
+    """Prints the events of one run, and shows what it does between them."""
+
+    def __init__(self, ledger: Ledger, folder: Path, *, is_repeating: bool = True) -> None:
+        self.name = folder.name
+        self._ledger = ledger
+        self._folder = folder
+        self._is_repeating = is_repeating
+        """Whether progress that is the same as before is shown again."""
+        self._seen = 0
+        self._known: tuple[int, bool] | None = None
+        self._now: Activity | None = None
+        self._shown: StageProgress | None = None
+
+    def skip(self) -> None:
+        """Do not print what has happened so far."""
+        while events := self._ledger.events(self.name, after=self._seen):
+            self._seen = events[-1].id
+
+    def poll(self, show: Show) -> tuple[bool, RunRow | None]:
+        """Print and show what is new; whether there is a controller, and the run's row."""
+        # Before the events: those of a run that has ended are then all there.
+        has_controller, row = is_controlled(self._folder), self._ledger.run(self.name)
+        for event in self._ledger.events(self.name, after=self._seen):
+            self._seen = event.id
+            _print_event(self.name, event)
+        if row is None or row.state != "running":
+            return has_controller, row
+        # The state of a run changes only with an event, and is expensive to read.
+        if self._known != (known := (self._seen, has_controller)):
+            self._now = activity(self._ledger, row, self._folder, is_controlled=has_controller)
+            self._known = known
+        if self._now is not None:
+            progress = self._now.progress()
+            if self._is_repeating or progress != self._shown:
+                show(label(self.name, self._now), progress)
+                self._shown = progress
+        return has_controller, row
+
+
+def _print_event(run: str, event: EventRow) -> None:
     """One line for each event that matters to a person; all events are in events.jsonl."""
     data = event.data
-    where = f"cycle {data['cycle']}" if "cycle" in data else ""
+    where = f"{run} · cycle {data['cycle']}" if "cycle" in data else run
     match event.kind:
         case "stage_committed":
             text = f"{where}: {data['stage']} done"
@@ -130,7 +244,7 @@ def _print_event(event: EventRow) -> None:
         case "decision":
             text = f"{where}: {data['decision'].upper()}: {data['why']}"
         case "run_resumed" | "stop_requested":
-            text = event.kind.replace("_", " ")
+            text = f"{run}: {event.kind.replace('_', ' ')}"
         case _:
             return
     print(time.strftime("%H:%M:%S", time.localtime(event.at)), text, file=sys.stderr, flush=True)

@@ -2,7 +2,9 @@
 
 import time
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from lefleet.ledger import AttemptRow, Ledger, RunRow
 from lefleet.loop.limits import backoff_s
@@ -17,11 +19,10 @@ moment to take its lock."""
 
 
 class Wait(NamedTuple):
-    """What a run waits for: its controller to be resumed, the next attempt, or the end of what it
-    does because a stop was requested."""
+    """What a run waits for, such as the next attempt at a stage."""
 
     kind: Literal["resume", "retry", "stop"]
-    reason: str
+    what: str
     until: float | None = None
     """Seconds since 1970, where that is known."""
 
@@ -52,6 +53,19 @@ class Activity(NamedTuple):
             if said is not None and said.at >= self.since:
                 return said
         return timed(Update.phase(self.phase), None, self.since)
+
+    def as_json(self) -> dict[str, Any]:
+        """With the newest progress, and about how many seconds are left."""
+        progress = self.progress()
+        return {
+            "cycle": self.cycle,
+            "cycles": self.cycles,
+            "stage": self.stage,
+            "attempt": self.attempt,
+            "progress": msgspec.to_builtins(progress),
+            "eta_s": progress.eta_s(time.time()),
+            "wait": self.wait._asdict() if self.wait else None,
+        }
 
 
 def activity(ledger: Ledger, row: RunRow, folder: Path, *, is_controlled: bool) -> Activity | None:
@@ -84,9 +98,11 @@ def activity(ledger: Ledger, row: RunRow, folder: Path, *, is_controlled: bool) 
         case RunStage(cycle, stage):
             made = [one for one in attempts if (one.cycle, one.stage) == (cycle, stage)]
             wait = wait or _retry(made, row)
-            phase = wait.reason if wait is not None else "starting"
-    if not is_controlled:
-        phase = "starting the controller" if wait is None else wait.reason
+            phase = "starting"
+    if wait is not None:
+        phase = f"waiting for {wait.what}"
+    elif not is_controlled:
+        phase = "starting the controller"
     return Activity(cycle, cycles, stage, 0, since, phase, wait, stage_folder(folder, cycle, stage))
 
 
@@ -102,9 +118,9 @@ def is_interrupted(row: RunRow, *, is_controlled: bool) -> bool:
 
 def _wait(row: RunRow, *, is_controlled: bool) -> Wait | None:
     if is_interrupted(row, is_controlled=is_controlled):
-        return Wait("resume", "no controller is running")
+        return Wait("resume", "a controller: none is running")
     if row.stop_requested:
-        return Wait("stop", "stopping, by lefleet stop")
+        return Wait("stop", "the stage to end, by lefleet stop")
     return None
 
 
@@ -116,5 +132,5 @@ def _retry(made: list[AttemptRow], row: RunRow) -> Wait | None:
         return None
     last = made[-1]
     clock = time.strftime("%H:%M:%S", time.localtime(now + wait_s))
-    reason = f"attempt {last.attempt + 1} begins at {clock}, after the last one: {last.error}"
-    return Wait("retry", reason, now + wait_s)
+    what = f"attempt {last.attempt + 1} at {clock}; attempt {last.attempt}: {last.error}"
+    return Wait("retry", what, now + wait_s)

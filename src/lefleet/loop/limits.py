@@ -36,13 +36,14 @@ def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
 
 def reached(budgets: Budgets, used: Usage) -> str:
     """The limit that is reached, in words; empty when there is none."""
-    for name, value, limit in _limits(budgets, used):
+    for name, value, limit in limits(budgets, used):
         if limit and value >= limit:
             return f"budget {name} of {limit:g} is used up"
     return ""
 
 
-def _limits(budgets: Budgets, used: Usage) -> tuple[tuple[str, float, float], ...]:
+def limits(budgets: Budgets, used: Usage) -> tuple[tuple[str, float, float], ...]:
+    """Of every budget but cycles its name, what is used and its limit, 0 where it has none."""
     return (
         ("wall_hours", used.wall_s / 3600, budgets.wall_hours),
         ("device_hours", used.device_s / 3600, budgets.device_hours),
@@ -59,7 +60,7 @@ def require_room(state: RunState, run: str, used: Usage) -> None:
             f"budgets.cycles: {begun} cycles of {run} have begun already.",
             f"Allow at least {begun}.",
         )
-    for name, value, limit in _limits(budgets, used):
+    for name, value, limit in limits(budgets, used):
         if limit and value >= limit:
             raise BadInput(
                 f"budgets.{name}: {run} has used {value:.4g} already, and {limit:g} are allowed.",

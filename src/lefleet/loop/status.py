@@ -8,13 +8,15 @@ evidence_cycle_N.png   how the gate of cycle N reached its verdict
 
 import csv
 import io
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.state import CycleState, read_state
+from lefleet.loop.limits import Usage, limits, usage
+from lefleet.loop.state import CycleState, RunState, read_state
 from lefleet.loop.success_plot import PLOT, plot_success
 from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
@@ -27,15 +29,36 @@ def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
     """One run as JSON."""
     state = read_state(ledger, row)
     blessed = state.blessed()
+    elapsed_s, running_s = _times(ledger, row)
     return {
         "id": row.id,
         "state": row.state,
         "reason": row.reason,
+        "elapsed_s": elapsed_s,
+        "budgets": _budgets(state, usage(state, elapsed_s, running_s)),
         "tasks": list(state.config.tasks),
         "cycles": [_cycle(cycle) for cycle in state.cycles if cycle.records or cycle.decision],
         "blessed": blessed.digest if blessed else None,
         "blessed_path": blessed.path if blessed else None,
     }
+
+
+def _times(ledger: Ledger, row: RunRow) -> tuple[float, float]:
+    """Seconds since the run began, until its last stage ended where the run has ended; and seconds
+    that the current stage has been running."""
+    attempts, now = ledger.attempts(row.id), time.time()
+    ends = [one.ended_at for one in attempts if one.ended_at is not None]
+    end = now if row.state == "running" else max(ends, default=row.created_at)
+    running_s = sum(max(0.0, now - one.started_at) for one in attempts if one.state == "running")
+    return max(0.0, end - row.created_at), running_s
+
+
+def _budgets(state: RunState, used: Usage) -> dict[str, Any]:
+    """What is used of every budget, and its limit: 0 where it has none."""
+    budgets = state.config.budgets
+    decided = sum(cycle.decision is not None for cycle in state.cycles)
+    every = (("cycles", decided, budgets.cycles), *limits(budgets, used))
+    return {name: {"used": value, "limit": limit} for name, value, limit in every}
 
 
 def _cycle(cycle: CycleState) -> dict[str, Any]:
@@ -57,7 +80,7 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
             task: {"success_rate": rate.rate, "interval": rate.interval, "episodes": rate.episodes}
             for task, rate in (evaluation.result.per_task if evaluation else {}).items()
         },
-        "stages": sorted(cycle.records),
+        "stages": list(cycle.records),
     }
 
 
