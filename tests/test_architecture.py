@@ -62,8 +62,8 @@ PUBLIC = {
         TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_alpha
         match_trials needed_pairs progress_of success_of""",
-    lefleet.process: """Pool child_environment exit_words is_held launch oom_kills processes_marked
-        stop""",
+    lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
+        oom_kills processes_marked stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",

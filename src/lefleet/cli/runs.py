@@ -36,7 +36,7 @@ DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 def control(workdir: Path, run: str) -> int:
     """`lefleet controller exec WORKDIR RUN`; its output is the run's controller.log."""
     try:
-        return Controller(workdir, run).run()
+        return Controller(workdir, run, may_fork=True).run()
     except (LeFleetError, OSError, SQLAlchemyError) as error:
         traceback.print_exc()
         print(" ".join(str(error).split()), file=sys.stderr)

@@ -9,6 +9,7 @@
     decide         evidence and history to a decision (pure)
     limits         budgets, attempts at a stage and waits between them (pure)
     stage_process  launch a stage's process or attach to it, watch it, end it
+    preload        imports in the controller what its stages need, so that they can be its forks
     attempts       attempts at stages in the ledger: open, committed, closed
     controller     takes the next step until there is none
     status         what a run has come to, as JSON and as files for people

@@ -16,6 +16,7 @@ from lefleet.ledger.journal import EventJournal
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.decide import make_decision
 from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
+from lefleet.loop.preload import Preload
 from lefleet.loop.requests import count_tasks, cycle_inputs, make_request, stage_folder
 from lefleet.loop.stage_process import (
     Cancellation,
@@ -49,10 +50,11 @@ class Controller:
     """One run's controller. Single-threaded; all that it knows it reads from the ledger.
 
     It holds a file lock on the run's folder for as long as it lives. A second controller finds it
-    held and leaves. The lock is not inherited by stage processes, which outlive a controller.
+    held and leaves. The lock is not inherited by stage processes, which outlive a controller. With
+    `may_fork`, stage processes are forks of this one, which imports LeRobot for them.
     """
 
-    def __init__(self, workdir: Path, run: str) -> None:
+    def __init__(self, workdir: Path, run: str, *, may_fork: bool = False) -> None:
         self._run = run
         self._folder = workdir / run
         self._ledger = open_ledger(workdir, create=False, migrate=False)
@@ -60,6 +62,7 @@ class Controller:
         row = self._row()
         self._config = stored_config(row)
         self._created_at = row.created_at
+        self._preload = Preload(self._config, may_fork=may_fork)
 
     def run(self) -> int:
         """Until the run has ended; the exit code says how."""
@@ -141,9 +144,11 @@ class Controller:
         def on_launch() -> None:
             self._ledger.start_attempt(self._run, cycle, stage, request)
             events.write_new()
+            self._preload.finish()
 
         def must_end() -> Cancellation | None:
             events.write_new()
+            self._preload.import_next()
             return monitor.must_end()
 
         try:

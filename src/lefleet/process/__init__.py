@@ -1,6 +1,7 @@
 """Child processes: one way to start them, one way to share work among them.
 
     launch       starts a process, and says how it exited; the only place that starts any
+    fork         runs a child's program in a fork of this process; `launch` decides when
     pool         hands work to a few workers as JSON lines and takes answers as they come
     liveness     finds processes by a mark in their environment, and tells whether a lock is held
 
@@ -8,16 +9,19 @@ Imports `errors`; `rollouts`, `stages`, `ledger`, `loop` and `cli` use it. Data 
 stdin and comes back on its stdout; its stderr is a log file.
 """
 
+from lefleet.process.fork import allow_forks, obstacle
 from lefleet.process.launch import child_environment, exit_words, launch, oom_kills, stop
 from lefleet.process.liveness import is_held, processes_marked
 from lefleet.process.pool import Pool
 
 __all__ = [
     "Pool",
+    "allow_forks",
     "child_environment",
     "exit_words",
     "is_held",
     "launch",
+    "obstacle",
     "oom_kills",
     "processes_marked",
     "stop",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from lefleet.errors import StageFailed
+from lefleet.process.fork import become, can_fork
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -27,6 +28,8 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environment.setdefault(name, "1")
     environment.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Arrow's allocator would start a thread on import, and only a process with one can be forked.
+    environment.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     environment["PYTHONUNBUFFERED"] = "1"
     environment.update(extra or {})
     return environment
@@ -42,12 +45,14 @@ def launch(
     environment: Mapping[str, str] | None = None,
     detached: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start `argv`.
+    """Start `argv`: as a new program, or where this process may be forked as a fork that runs it.
 
     The child gets SIGKILL when the thread that called this ends, so call it from the main thread.
     A `detached` one lives on in a session of its own.
     """
     parent = os.getpid()
+    variables = child_environment(environment)
+    is_fork = can_fork(argv, variables)
 
     def die_with_parent() -> None:
         if _LIBC is None:
@@ -56,6 +61,12 @@ def launch(
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def before_exec() -> None:
+        if not detached:
+            die_with_parent()
+        if is_fork:
+            become(argv, variables)
+
     try:
         return subprocess.Popen(
             list(argv),
@@ -63,8 +74,9 @@ def launch(
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env=child_environment(environment),
-            preexec_fn=None if detached else die_with_parent,  # noqa: PLW1509
+            env=variables,
+            # A fork never leaves this function, so it never gets to exec.
+            preexec_fn=None if detached and not is_fork else before_exec,  # noqa: PLW1509
             start_new_session=detached,
         )
     except OSError as error:

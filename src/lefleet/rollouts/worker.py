@@ -87,7 +87,8 @@ def _named(planned: PlannedEpisode) -> Iterator[None]:
         raise RuntimeError(f"{planned.task} with seed {planned.seed} crashed, {reason}") from error
 
 
-def main(device: str) -> None:
+def main() -> None:
+    device = sys.argv[1]
     # Libraries print; what belongs to the protocol goes to a copy of stdout that only we know.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -107,4 +108,4 @@ def main(device: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -105,7 +105,7 @@ def start_command(
         "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
     }
     argv = (*_program(request), *_as_flags(flags), *request.extra_args)
-    return Invocation(argv, _environment(policy_type))
+    return Invocation(argv, training_environment(policy_type))
 
 
 def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str) -> Invocation:
@@ -116,7 +116,7 @@ def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str)
     }
     plugins = [flag for flag in request.extra_args if ".discover_packages_path=" in flag]
     argv = (*_program(request), *_as_flags(flags), *plugins)
-    return Invocation(argv, _environment(policy_type))
+    return Invocation(argv, training_environment(policy_type))
 
 
 def save_every(request: TrainRequest) -> int:
@@ -134,9 +134,15 @@ def _program(request: TrainRequest) -> tuple[str, ...]:
     return (sys.executable, "-m", module)
 
 
-def _environment(policy_type: str) -> dict[str, str]:
+def needs_no_hub(policy_type: str) -> bool:
+    """Whether a policy of this family is built from its config and the data alone."""
+    return policy_type in _NEEDS_NO_HUB
+
+
+def training_environment(policy_type: str) -> dict[str, str]:
+    """Variables of a training process."""
     environment = {"TQDM_MININTERVAL": "0.5"}
-    if policy_type in _NEEDS_NO_HUB:
+    if needs_no_hub(policy_type):
         environment["HF_HUB_OFFLINE"] = "1"
     return environment
 

@@ -1,0 +1,88 @@
+"""What the stages of a run import, imported once by its controller, which then forks them.
+
+Not on a GPU, where a training takes so long that imports do not matter and a library that touches
+the device on import would break its forks; and not for runs that may need the hub, because
+libraries read on import whether they may use the network.
+"""
+
+import gc
+import logging
+import os
+from importlib import import_module
+
+from lefleet.process import allow_forks, obstacle
+from lefleet.records import ExpertGrowth, RunConfig
+from lefleet.stages.lerobot_train import needs_no_hub, training_environment
+from lefleet.stages.references import is_hub_id
+
+_LOG = logging.getLogger(__name__)
+_MODULES = (
+    "torch",
+    "metaworld.env_dict",
+    "metaworld.policies",
+    "torchvision",
+    "lerobot.configs",
+    "lerobot.policies.factory",
+    "lefleet.rollouts.policy",
+    "lefleet.rollouts.worker",
+    "lefleet.compat.train",
+    "lefleet.stages.datasets",
+    "lefleet.stages.collect",
+    "lefleet.stages.train",
+    "lefleet.stages.compare",
+    "lefleet.stages.improve",
+)
+
+
+class Preload:
+    """Imports module by module, so that the controller can look at its stage in between.
+
+    The first stage does not wait for it: it imports what it needs itself, on another core. A module
+    that cannot be imported ends it: the stage that needs the module says what is wrong.
+    """
+
+    def __init__(self, config: RunConfig, *, may_fork: bool) -> None:
+        self._left: list[str] = []
+        self._is_begun = False
+        if not may_fork or not forks_stages(config):
+            return
+        if why := obstacle():
+            _LOG.warning("Stages are started as new programs, which takes longer: %s.", why)
+            return
+        allow_forks()
+        for rung in config.ladder:
+            os.environ.update(training_environment(rung.policy_type))
+        self._left += modules_of(config)
+
+    def import_next(self) -> bool:
+        """Import one module; False where none was left."""
+        if not self._left:
+            return False
+        self._is_begun, name = True, self._left.pop(0)
+        try:
+            import_module(name)
+        except Exception:  # noqa: BLE001 - an import may raise anything
+            _LOG.exception("%s could not be imported; stages import what they need.", name)
+            self._left = []
+        if not self._left:
+            # Forks then leave this memory shared.
+            gc.freeze()
+        return True
+
+    def finish(self) -> None:
+        """Import what is left, if some are imported."""
+        while self._is_begun and self.import_next():
+            pass
+
+
+def modules_of(config: RunConfig) -> list[str]:
+    """What the stages of a run import, in small portions."""
+    types = sorted({rung.policy_type for rung in config.ladder})
+    return [*_MODULES, *(f"lerobot.policies.{name}.modeling_{name}" for name in types)]
+
+
+def forks_stages(config: RunConfig) -> bool:
+    """Whether every stage of the run works on the CPU, with what is on this machine."""
+    is_local = isinstance(config.collect, ExpertGrowth) or bool(config.collect.root)
+    rungs = all(needs_no_hub(one.policy_type) and not is_hub_id(one.init) for one in config.ladder)
+    return config.device == "cpu" and is_local and rungs
