@@ -12,11 +12,11 @@ run = fork._run
 
 
 def run_with_fault(name):
-    exec(CODE)
+    exec(CODE, {{}})
     return run(name)
 
 
-exec(CODE)
+exec(CODE, {{}})
 fork._run = run_with_fault
 """
 

@@ -17,6 +17,7 @@ from lefleet.stages.references import is_hub_id
 
 _LOG = logging.getLogger(__name__)
 _MODULES = (
+    "lefleet.sim",
     "torch",
     "metaworld.env_dict",
     "metaworld.policies",
