@@ -1,6 +1,5 @@
 """Simulated gates: false promotions over whole runs, power, and pairs against fixed sizes."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,35 +11,34 @@ from benchmarks.gates import (
     WORSE,
     Chances,
     Ends,
-    Outcomes,
     as_pairs,
-    exact_error,
     never,
     run_e_processes,
     run_gates,
 )
 from benchmarks.report import Section, table
+from benchmarks.whole_runs import GATES, demo_end, run_promise
 from benchmarks.workshop import Workshop, say
 from lefleet.stats import (
     Gate,
     GateRule,
     Pair,
-    exact_interval,
     fixed_power,
     fixed_size,
-    gate_alpha,
 )
-
-GATES = 10
 
 
 class Size(NamedTuple):
     """How much of everything."""
 
     runs: int
-    """Simulated runs of ten gates."""
+    """Simulated runs of ten gates, for each story and setting."""
     patterns: int
-    """Of these: runs for which the exact error is computed."""
+    """Patterns of differing pairs that an exact error is averaged over."""
+    demos: int
+    """Simulated runs of the demo."""
+    flat: int
+    """Simulated runs of ten gates at one level."""
     simulated: int
     """Simulated gates for each power and mean."""
     pairings: int
@@ -49,15 +47,17 @@ class Size(NamedTuple):
     """Simulated gates that are also put through the gate itself."""
 
 
-FULL = Size(runs=10_000, patterns=500, simulated=20_000, pairings=500, checked=200)
-QUICK = Size(runs=50, patterns=5, simulated=50, pairings=3, checked=3)
+FULL = Size(20_000, 500, 1_000, 10_000, 20_000, 500, 200)
+QUICK = Size(50, 5, 5, 50, 50, 3, 3)
 
 
 def measure(workshop: Workshop) -> Section:
     size = QUICK if workshop.quick else FULL
     tables, remarks = [], []
     parts = {
-        "whole runs": lambda: _whole_runs(size),
+        "whole runs": lambda: run_promise(size.runs, size.patterns),
+        "the demo": lambda: demo_end(size.demos),
+        "other rules": lambda: _other_rules(size),
         "powers": lambda: _powers(size),
         "equal power": lambda: equal_power(size.simulated),
         "giving up": lambda: giving_up(size.simulated),
@@ -72,60 +72,36 @@ def measure(workshop: Workshop) -> Section:
     return Section("false promotions, power and pairs of the gate", tuple(tables), tuple(remarks))
 
 
-def _whole_runs(size: Size) -> tuple[list[str], list[str]]:
-    rows, largest = [], 0.0
-    scheduled = [GateRule(*[gate_alpha("run", ALPHA, [False] * gate)] * 2) for gate in range(GATES)]
-    flat = [GateRule(ALPHA, ALPHA)] * GATES
+def _other_rules(size: Size) -> tuple[list[str], list[str]]:
+    rows = []
     for baseline in (0.3, BASELINE, 0.9):
-        for phi in (0.0, 0.6):
-            chances = Chances.of(baseline, 0.0, phi)
-            drawn = [chances.draw(size.runs, GateRule().max_pairs, seed) for seed in range(GATES)]
-            promoted = _promoted(scheduled, drawn)
-            # One-sided: the upper end of a 90 % interval.
-            upper = exact_interval(int(promoted.sum()), size.runs, confidence=0.9)[1]
-            largest = max(largest, upper)
-            errors = [
-                exact_error(rule, outcomes[: size.patterns])
-                for rule, outcomes in zip(scheduled, drawn, strict=True)
-            ]
-            rows.append(
-                (
-                    f"{baseline}, {phi}",
-                    f"{promoted.mean():.4f}",
-                    f"{upper:.4f}",
-                    f"{1 - np.prod(1 - np.array(errors)):.4f}",
-                    f"{_promoted(flat, drawn).mean():.3f}",
-                    f"{_stored(size, baseline, seed=1)[1].mean():.3f}",
-                )
+        chances = Chances.of(baseline, 0.0, 0.0)
+        flat = [
+            run_gates(
+                GateRule(ALPHA, ALPHA), chances.draw(size.flat, GateRule().max_pairs, seed)
+            ).verdict
+            == BETTER
+            for seed in range(GATES)
+        ]
+        rows.append(
+            (
+                str(baseline),
+                f"{np.any(flat, axis=0).mean():.3f}",
+                f"{_stored(size, baseline, seed=1)[1].mean():.3f}",
             )
+        )
     header = (
-        f"any promotion in {size.runs:,} runs of {GATES} gates, candidate never better: rate, phi",
-        "the gate, levels of the schedule",
-        "exact 95 % upper limit",
-        "without futility, exact",
+        f"any promotion in {GATES} gates, candidate never better: rate",
         "the gate, 0.05 at every one",
         "+0.05 over 100 episodes, stored baseline",
     )
-    kept = "is kept" if largest <= ALPHA else "is missed"
     at_once, later = _naive_misses(size)
     return [table(header, rows)], [
-        f"The promise of at most {ALPHA} per run {kept}: the largest upper limit is "
-        f"{largest:.4f}. The rate is that of both policies, phi the correlation of their outcomes "
-        "on the same seed. Futility only lowers the error; the exact chance without it is given "
-        "which pairs differ, averaged over simulated ones. The last column is the rule of other "
-        "loops: promote when 100 episodes show 0.05 more than the stored rate, then store the new "
-        f"one. It misses a candidate that is 0.10 better in {at_once:.0%} of the cases, and in "
-        f"{later:.0%} after ten cycles without progress, because what it stores only goes up."
+        "The rule of other loops promotes when 100 episodes show 0.05 more than the stored rate, "
+        f"and then stores the new one. It misses a candidate that is 0.10 better in {at_once:.0%} "
+        f"of the cases, and in {later:.0%} after ten cycles without progress, because what it "
+        "stores only goes up."
     ]
-
-
-def _promoted(rules: Sequence[GateRule], drawn: Sequence[Outcomes]) -> NDArray[np.bool_]:
-    """Of each run: whether any gate said better."""
-    said = [
-        run_gates(rule, outcomes).verdict == BETTER
-        for rule, outcomes in zip(rules, drawn, strict=True)
-    ]
-    return np.any(said, axis=0)
 
 
 def _stored(size: Size, rate: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

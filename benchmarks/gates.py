@@ -71,8 +71,13 @@ def never(power: NDArray[np.float64], _: NDArray[np.float64]) -> NDArray[np.bool
     return np.zeros(len(power), dtype=bool)
 
 
-def run_gates(rule: GateRule, outcomes: Outcomes, give_up: GiveUp | None = None) -> Ends:
-    """The gate of `rule` on every row.
+def run_gates(
+    rule: GateRule,
+    outcomes: Outcomes,
+    give_up: GiveUp | None = None,
+    rates: NDArray[np.float64] | None = None,
+) -> Ends:
+    """The gate of `rule` on every row; `rates` are those of the baselines, where they are known.
 
     Only the interval that shows a difference below `min_effect` is left out: it would end some
     gates without an answer a little earlier.
@@ -84,22 +89,28 @@ def run_gates(rule: GateRule, outcomes: Outcomes, give_up: GiveUp | None = None)
     losses = np.cumsum(outcomes == -1, axis=1, dtype=np.int64)
     ends = Ends(np.full(runs, NEITHER), np.full(runs, pairs))
     running = np.arange(runs)
-    spending = Spending.start(rule.alpha_better, pairs, runs)
-    critical = critical_of_spending(rule.alpha_better)
+    wins_test = Spending.start(rule.alpha_better, pairs, runs)
+    losses_test = Spending.start(rule.alpha_worse, pairs, runs)
+    room = np.ones(runs) if rates is None else 1.0 - rates
+    room_worse = np.ones(runs) if rates is None else rates
     for look in filter(rule.is_look, range(1, pairs + 1)):
         won, lost = wins[running, look - 1], losses[running, look - 1]
-        spending = spending.look(look, won + lost)
-        better, worse = won >= spending.boundary, lost >= spending.boundary
+        wins_test = wins_test.look(look, won + lost)
+        losses_test = losses_test.look(look, won + lost)
+        better, worse = won >= wins_test.boundary, lost >= losses_test.boundary
         power, power_worse = (
             conditional_power(
                 lead,
                 won + lost,
                 look,
                 pairs - look,
-                min_effect=rule.min_effect,
-                critical=critical,
+                min_effect=np.minimum(rule.min_effect, limit[running]),
+                critical=critical_of_spending(alpha),
             )
-            for lead in (won - lost, lost - won)
+            for lead, limit, alpha in (
+                (won - lost, room, rule.alpha_better),
+                (lost - won, room_worse, rule.alpha_worse),
+            )
         )
         over = better | worse | (give_up(power, power_worse) & (look < pairs))
         ends.verdict[running[better]] = BETTER
@@ -108,7 +119,7 @@ def run_gates(rule: GateRule, outcomes: Outcomes, give_up: GiveUp | None = None)
         running = running[~over]
         if not len(running):
             break
-        spending = _rows(spending, ~over)
+        wins_test, losses_test = _rows(wins_test, ~over), _rows(losses_test, ~over)
     return ends
 
 

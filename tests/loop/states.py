@@ -95,6 +95,7 @@ def state(*cycles: CycleState, of: RunConfig | None = None, **changes) -> RunSta
 
 
 BLESSING = ("baseline", "promote")
+VERDICTS = {"promote": "better", "rollback": "worse"}
 
 
 def play(
@@ -126,7 +127,9 @@ def after(now: RunState, step: Step, words: list[str], skip: tuple[str, ...]) ->
     if isinstance(step, Decide):
         word, before = words[step.cycle], now.blessed()
         blessed = digest(step.cycle) if word in BLESSING else before.digest if before else ""
-        cycles[-1] = replace(last, decision=decision(step.cycle, word, blessed, now.rung()))
+        found = gate(VERDICTS.get(word, "inconclusive")) if "gate" in last.records else None
+        decided = decision(step.cycle, word, blessed, now.rung(), gate=found)
+        cycles[-1] = replace(last, decision=decided)
     elif isinstance(step, RunStage) and step.stage in skip:
         cycles[-1] = replace(last, skipped=last.skipped | {step.stage})
     else:

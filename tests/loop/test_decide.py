@@ -1,9 +1,10 @@
 """Every row of the decision table."""
 
 import pytest
+from msgspec import structs
 
 from lefleet.loop.decide import CandidateEvidence, History, decide
-from lefleet.records import DecidePlan
+from lefleet.records import DecidePlan, GateLevel
 from tests.loop.states import decision, gate
 
 PLAN = DecidePlan(baseline_floor=0.1, escalate_floor=0.5, escalate_after=3)
@@ -137,6 +138,57 @@ def test_a_zero_floor_still_wants_one_success():
 def test_the_words_name_the_counts_and_the_level():
     why = decide(evidence("better"), history(), PLAN).why
     assert "1 won, 1 lost of 10 pairs, p = 0.75 at level 0.05" in why
+
+
+LEVEL = GateLevel(better=0.05, worse=0.05, guarantee="run", source="planned", share=0.05)
+PASSED = {"share": 0.02, "passed_on": 0.03, "passed_by": 1}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes", "words"),
+    [
+        ("better", {}, "at level 0.05, its share)"),
+        ("better", {"source": "reserve"}, "at level 0.05, its share of the reserve)"),
+        ("better", PASSED, "at level 0.05: its share of 0.02 and 0.03 from cycle 1's promotion)"),
+        ("worse", PASSED, "at level 0.05, its share)"),
+        (
+            "better",
+            PASSED | {"source": "reserve"},
+            ": its share of 0.02 of the reserve and 0.03 from cycle 1's promotion)",
+        ),
+        ("better", {"source": "rate"}, "at level 0.05, which guarantee: rate allows)"),
+        (
+            "better",
+            {"guarantee": "none"},
+            "its share; no promise for the whole run, because its gates share 50 initial states "
+            "per task)",
+        ),
+    ],
+)
+def test_the_words_name_where_the_level_came_from(verdict, changes, words):
+    level = structs.replace(LEVEL, **changes)
+    made = decide(evidence(verdict)._replace(level=level, initial_states=50), history(), PLAN)
+    assert words in made.why
+    assert made.level == level
+
+
+def test_without_room_there_is_no_gate_and_the_remedy_is_named():
+    found = evidence()._replace(pairs_needed=415)
+    made = decide(found, history(*TWO, rate=0.98), PLAN)
+    assert (made.decision, made.blessed, made.gate) == ("iterate", "old", None)
+    assert made.why == "no room to show an improvement over 98%: raise gate.max_pairs to 415"
+    assert made.pairs_needed == 415
+
+
+def test_a_cycle_without_room_does_not_count_towards_escalation():
+    without = past(NONE)
+    assert decide(evidence(SAME), history(past(SAME), without), PLAN).decision == "iterate"
+
+
+def test_the_words_name_the_room_that_was_left():
+    found = gate(SAME, "futile", min_effect=0.3, baseline_rate=0.87)
+    why = decide(evidence(SAME)._replace(gate=found), history(), PLAN).why
+    assert "a difference of 13 points, which is all the room there is (" in why
 
 
 def test_the_words_say_why_a_gate_gave_up():

@@ -1,7 +1,6 @@
 """What every stage is asked to do, and on which seeds."""
 
 from itertools import combinations
-from math import pi
 from pathlib import Path
 
 import pytest
@@ -141,12 +140,28 @@ def test_a_gate_compares_the_new_checkpoint_with_the_blessed_one():
     assert (request.checkpoint, request.baseline) == (f"{RUN}/cycle_1/train", "/c0")
 
 
-def test_the_levels_of_a_runs_gates_add_up_to_less_than_alpha():
-    made = requests_of(" ".join(["baseline", *["iterate"] * 9]), gate=GatePlan(alpha=0.05))
-    levels = [made[number, "gate"].alpha_better for number in range(1, 10)]
-    assert levels == sorted(levels, reverse=True)
-    assert sum(levels) <= 0.05
-    assert levels[0] == pytest.approx(0.05 * 6 / pi**2)
+def levels_of(outcomes: str, **plan) -> list[tuple[float, float]]:
+    """Of every gate, for better and for worse."""
+    made = requests_of(outcomes, gate=GatePlan(alpha=0.05, **plan))
+    gates = [request for (_, stage), request in made.items() if stage == "gate"]
+    return [(gate.alpha_better, gate.alpha_worse) for gate in gates]
+
+
+def test_planned_gates_share_alpha():
+    assert levels_of("baseline iterate rollback") == [pytest.approx((0.02, 0.02))] * 2
+
+
+def test_a_promotion_passes_its_level_on_for_better_alone():
+    assert levels_of("baseline promote iterate iterate") == [
+        pytest.approx((0.04 / 3, 0.04 / 3)),
+        pytest.approx((0.08 / 3, 0.04 / 3)),
+        pytest.approx((0.04 / 3, 0.04 / 3)),
+    ]
+
+
+def test_a_gate_knows_the_rate_of_the_baseline():
+    # 2 of 4 episodes, and one more success and failure.
+    assert requests_of("baseline iterate")[1, "gate"].baseline_rate == pytest.approx(0.5)
 
 
 def test_a_promotion_earns_level_back_where_the_rate_is_guaranteed():

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lefleet.loop.decide import make_decision
 from lefleet.loop.state import Decide, EndRun, RunStage, next_step
-from lefleet.records import Budgets, ImprovePlan
-from tests.loop.states import config, cycle, decision, play, state
+from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan
+from tests.loop.states import config, cycle, decision, gate, play, result, state
+from tests.samples import evaluation_record
 
 IMPROVING = ImprovePlan(method="correct")
 OUTCOMES = st.lists(st.sampled_from(["promote", "iterate", "rollback", "escalate", "stop"]))
@@ -117,3 +119,63 @@ def test_whatever_is_decided_a_gate_has_a_baseline_and_the_run_ends(
 def test_a_run_has_as_many_cycles_as_it_may(cycles):
     steps = play(config(budgets=Budgets(cycles=cycles)), "baseline promote")
     assert sum(isinstance(step, Decide) for step in steps) == cycles
+
+
+def nearly_perfect(gate_plan: GatePlan, **changes):
+    """A run whose baseline succeeded in 59 of 60 episodes, its second cycle evaluated."""
+    first = cycle(0, "collect", "train", decided=decision(0, "baseline", "c0"))
+    block = evaluation_record(result=result(59, 0, episodes=60))
+    first.records["evaluate"] = block
+    second = cycle(1, "collect", "train", "evaluate")
+    return state(first, second, of=config(gate=gate_plan), **changes)
+
+
+def test_where_the_baseline_leaves_no_room_there_is_no_gate():
+    now = nearly_perfect(GatePlan(max_pairs=60))
+    assert next_step(now) == Decide(1)
+    made = make_decision(now, 1)
+    assert (made.decision, made.gate, made.level, made.gate_number) == ("iterate", None, None, 0)
+    assert made.why.startswith("no room to show an improvement over 98%: raise gate.max_pairs to ")
+    enough = nearly_perfect(GatePlan(max_pairs=made.pairs_needed))
+    assert next_step(enough) == RunStage(1, "gate")
+
+
+def test_a_cycle_without_a_gate_uses_no_share():
+    now = nearly_perfect(GatePlan(max_pairs=60))
+    cycles = [now.cycles[0], replace(now.cycles[1], decision=make_decision(now, 1)), cycle(2)]
+    assert replace(now, cycles=cycles).gate_level(2) == now.gate_level(1)
+
+
+def test_progress_always_has_a_gate():
+    assert next_step(nearly_perfect(GatePlan(max_pairs=60, metric="progress"))) == RunStage(
+        1, "gate"
+    )
+
+
+def test_a_level_names_the_cycle_that_passed_it_on():
+    promoted = decision(1, "promote", "c1", gate=gate("better"))
+    late = state(cycle(0, decided=decision(0, "baseline", "c0")), cycle(1, decided=promoted))
+    level = late.gate_level(2)
+    assert level.passed_by == 1
+    assert (level.passed_on, level.better) == pytest.approx((0.02, 0.04))
+    assert late.gate_level(1).passed_by is None
+
+
+def test_levels_beyond_the_first_budget_come_from_the_reserve():
+    more = config(budgets=Budgets(cycles=6))
+    cycles = [cycle(0, decided=decision(0, "baseline", "c0"))]
+    cycles += [
+        cycle(index, decided=decision(index, "iterate", "c0", gate=gate())) for index in (1, 2)
+    ]
+    extended = state(*cycles, of=more, planned_cycles=3)
+    assert [extended.gate_level(index).source for index in (1, 2, 3)] == [
+        "planned",
+        "planned",
+        "reserve",
+    ]
+
+
+def test_a_finite_list_of_initial_states_gives_no_promise_for_the_run():
+    finite = config(evaluate=EvaluatePlan(initial_states=50))
+    assert state(of=finite).gate_level(1).guarantee == "none"
+    assert state().gate_level(1).guarantee == "run"

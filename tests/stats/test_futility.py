@@ -87,7 +87,13 @@ def test_a_likely_proof_of_worse_keeps_a_gate_going(better, worse, futile):
     [((-0.09, 0.09), True), ((-0.02, 0.11), False), ((-0.11, 0.02), False), ((-1, 1), False)],
 )
 def test_an_interval_without_min_effect_refutes_it(interval, refuted):
-    assert is_refuted(interval, 0.1) is refuted
+    assert is_refuted(interval, 0.1, 0.1) is refuted
+
+
+def test_less_room_takes_more_to_refute():
+    assert is_refuted((-0.09, 0.09), 0.1, 0.1)
+    assert not is_refuted((-0.09, 0.09), 0.05, 0.1)
+    assert not is_refuted((-0.09, 0.09), 0.1, 0.05)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001, 0.0001])

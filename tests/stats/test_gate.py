@@ -138,6 +138,29 @@ def test_progress_that_contradicts_success_proves_nothing():
     assert result.state not in ("better", "worse")
 
 
+# 0.87 against 1.00: the demo's last gate. It ended as futile where it waited for min_effect.
+NEARLY = "----w------w----------w-----w-----w----------w-------w------"
+
+
+def test_a_gate_does_not_wait_for_more_improvement_than_the_baseline_leaves():
+    rule = GateRule(alpha_better=0.04, alpha_worse=0.02, max_pairs=60, min_effect=0.3)
+    assert judged(rule, pairs(NEARLY)).state == "futile"
+    aware = replace(rule, baseline_rate=0.855)
+    assert (aware.effect_better, aware.effect_worse) == (pytest.approx(0.145), 0.3)
+    assert judged(aware, pairs(NEARLY)).state == "better"
+
+
+def test_a_gate_does_not_wait_for_more_loss_than_the_baseline_leaves():
+    rule = GateRule(max_pairs=60, min_effect=0.3, baseline_rate=0.1)
+    assert (rule.effect_better, rule.effect_worse) == (0.3, 0.1)
+
+
+def test_each_side_has_its_own_level():
+    rule = GateRule(alpha_better=0.05, alpha_worse=0.0001, max_pairs=10, futility_below=0.0)
+    assert judged(rule, pairs("w" * 10)).state == "better"
+    assert judged(rule, pairs("l" * 10)).state == "exhausted"
+
+
 def test_without_futility_every_pair_is_used():
     result = judged(GateRule(futility_below=0.0), pairs("-" * 200))
     assert (result.state, result.pairs) == ("exhausted", 200)
@@ -185,6 +208,7 @@ def test_thousands_of_pairs():
         ("metric", "reward"),
         ("futility_below", 1.0),
         ("futility_below", -0.1),
+        ("baseline_rate", 1.0),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(field, value):

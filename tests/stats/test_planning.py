@@ -1,73 +1,14 @@
-"""Levels of the gates of a run, and sizes of a test of fixed size."""
+"""Sizes of a test of fixed size, and the room for an improvement."""
 
 from itertools import product
-from math import comb, pi
+from math import comb
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from scipy.stats import binom
 
 from lefleet.errors import BadInput
-from lefleet.stats import fixed_power, fixed_size, gate_alpha
-
-PROMOTIONS = st.lists(st.booleans(), max_size=200)
-
-
-def levels(guarantee, promotions, alpha=0.05):
-    return [gate_alpha(guarantee, alpha, promotions[:gate]) for gate in range(len(promotions) + 1)]
-
-
-@pytest.mark.parametrize(("gates", "level"), [(0, 0.030396), (1, 0.007599), (9, 0.000304)])
-def test_levels_of_a_run(gates, level):
-    assert gate_alpha("run", 0.05, [False] * gates) == pytest.approx(level, abs=5e-7)
-
-
-@given(PROMOTIONS)
-def test_levels_of_a_run_depend_only_on_the_number_of_gates(promotions):
-    assert levels("run", promotions) == levels("run", [False] * len(promotions))
-
-
-def test_levels_of_a_run_add_up_to_alpha():
-    total = sum(levels("run", [False] * 2000))
-    assert total <= 0.05
-    # The rest of the sum of 1 / k^2 after 2001 terms is about 1 / 2001.
-    assert total == pytest.approx(0.05 * (1 - 6 / pi**2 / 2001), rel=1e-6)
-
-
-@given(PROMOTIONS, st.sampled_from([0.01, 0.05, 0.5]))
-def test_the_estimated_share_of_false_promotions_stays_below_alpha(promotions, alpha):
-    spent = 0.0
-    for gate, promoted in enumerate(promotions):
-        spent += gate_alpha("rate", alpha, promotions[:gate])
-        made = sum(promotions[:gate]) + promoted
-        assert spent / max(1, made) <= alpha
-
-
-def test_little_of_the_rate_is_given_away():
-    promotions = [True] * 400
-    assert sum(levels("rate", promotions)) / 400 > 0.8 * 0.05
-
-
-@given(PROMOTIONS, st.data())
-def test_a_promotion_earns_level_for_every_later_gate(promotions, data):
-    if not promotions:
-        return
-    at = data.draw(st.integers(0, len(promotions) - 1))
-    more = [*promotions[:at], True, *promotions[at + 1 :]]
-    less = [*promotions[:at], False, *promotions[at + 1 :]]
-    assert gate_alpha("rate", 0.05, more) > gate_alpha("rate", 0.05, less)
-
-
-def test_promotions_keep_a_long_run_able_to_decide():
-    history = [gate % 5 == 0 for gate in range(60)]
-    assert gate_alpha("rate", 0.05, history) > 50 * gate_alpha("run", 0.05, history)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 1.0, -1.0])
-@pytest.mark.parametrize("guarantee", ["run", "rate"])
-def test_an_alpha_that_is_no_level_is_refused(guarantee, alpha):
-    with pytest.raises(BadInput, match="alpha"):
-        gate_alpha(guarantee, alpha, [])
+from lefleet.stats import GateRule, fixed_power, fixed_size, pairs_for_room
+from tests.stats.outcomes import judged, pairs
 
 
 @pytest.mark.parametrize(("pairs", "alpha"), [(1, 0.5), (6, 0.05), (8, 0.2)])
@@ -112,3 +53,31 @@ def test_a_candidate_that_only_wins():
 def test_what_cannot_be_is_refused(arguments, field):
     with pytest.raises(BadInput, match=f"^{field}:"):
         fixed_size(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("level", "gain", "max_pairs", "has_room"),
+    [
+        (0.04, 8.7 / 62, 60, True),
+        (0.04, 3 / 62, 60, True),
+        (0.04, 2 / 62, 60, False),
+        (0.04, 1 / 62, 60, False),
+        (0.0001, 3 / 62, 60, False),
+        (0.04, 1 / 62, 400, True),
+        (0.05, 0.5, 4, False),
+    ],
+)
+def test_room_for_an_improvement(level, gain, max_pairs, has_room):
+    assert (pairs_for_room(level, gain, max_pairs) == 0) is has_room
+
+
+def test_the_pairs_that_give_room_are_enough_eight_times_in_ten():
+    needed = pairs_for_room(0.04, 1 / 62, 60)
+    assert binom.sf(4, needed - 1, 1 / 62) < 0.8 <= binom.sf(4, needed, 1 / 62)
+    assert pairs_for_room(0.04, 1 / 62, needed) == 0
+
+
+@pytest.mark.parametrize(("wins", "state"), [(4, "exhausted"), (5, "better")])
+def test_room_counts_the_wins_that_the_gate_needs_without_a_loss(wins, state):
+    rule = GateRule(alpha_better=0.04, max_pairs=60, futility_below=0.0)
+    assert judged(rule, pairs("-" * (60 - wins) + "w" * wins)).state == state

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lefleet.loop.state import CycleState, RunState
-from lefleet.records import DecidePlan, Decision, EvaluationRecord, GateResult
+from lefleet.records import DecidePlan, Decision, EvaluationRecord, GateLevel, GateResult
 
 UNDECIDED = ("futile", "exhausted")
 
@@ -19,8 +19,14 @@ class CandidateEvidence(NamedTuple):
     rate: float
     """Success in the fixed block."""
     gate: GateResult | None
-    """None where there is no baseline to compare with."""
+    """None where there is no baseline to compare with, or no room for an improvement over it."""
     gate_number: int = 0
+    level: GateLevel | None = None
+    """Of the gate, and None where that is."""
+    pairs_needed: int = 0
+    """`gate.max_pairs` that would leave room for an improvement; 0 where there is room."""
+    initial_states: int = 0
+    """Of each task, where the gates of the run share a finite list of them."""
     diagnosis: tuple[str, ...] = ()
 
 
@@ -48,6 +54,9 @@ def make_decision(state: RunState, cycle: int) -> Decision:
         rate=evaluation.result.overall.rate,
         gate=gate.gate if gate else None,
         gate_number=len(state.gates_before(cycle)) + 1 if gate else 0,
+        level=state.gate_level(cycle) if gate else None,
+        pairs_needed=0 if gate else state.pairs_needed(),
+        initial_states=state.config.evaluate.initial_states,
         diagnosis=diagnose(current),
     )
     blessed = state.blessed()
@@ -73,10 +82,18 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
             blessed=blessed,
             gate=evidence.gate,
             gate_number=evidence.gate_number,
+            level=evidence.level,
+            pairs_needed=evidence.pairs_needed,
             diagnosis=evidence.diagnosis if not blessed else (),
         )
 
     gate = evidence.gate
+    if evidence.pairs_needed:
+        why = (
+            f"no room to show an improvement over {history.blessed_rate:.0%}: raise gate.max_pairs "
+            f"to {evidence.pairs_needed}"
+        )
+        return outcome("iterate", why)
     if gate is None:
         if evidence.rate > plan.baseline_floor:
             why = (
@@ -84,13 +101,7 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
             )
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
-    p_value, level = gate.p_value, gate.alpha_better
-    if gate.verdict == "worse":
-        p_value, level = gate.p_worse, gate.alpha_worse
-    counted = (
-        f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, "
-        f"p = {p_value:.2g} at level {level:.2g}"
-    )
+    counted = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, {_level(evidence, gate)}"
     if gate.verdict == "better":
         return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)
     if gate.verdict == "worse":
@@ -111,13 +122,45 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
     return outcome("stop", "no difference shown on the last rung of the ladder")
 
 
+def _level(evidence: CandidateEvidence, gate: GateResult) -> str:
+    """The p-value, the level that it was compared with, and where that came from."""
+    level = evidence.level
+    is_worse = gate.verdict == "worse"
+    p_value, at = (
+        (gate.p_worse, gate.alpha_worse) if is_worse else (gate.p_value, gate.alpha_better)
+    )
+    said = f"p = {p_value:.2g} at level {at:.2g}"
+    if level is None:
+        return said
+    if level.source == "rate":
+        said += ", which guarantee: rate allows"
+    else:
+        reserve = " of the reserve" if level.source == "reserve" else ""
+        if is_worse or not level.passed_on:
+            said += f", its share{reserve}"
+        else:
+            said += (
+                f": its share of {level.share:.2g}{reserve} and {level.passed_on:.2g} from "
+                f"cycle {level.passed_by}'s promotion"
+            )
+    if level.guarantee == "none":
+        said += (
+            f"; no promise for the whole run, because its gates share {evidence.initial_states} "
+            "initial states per task"
+        )
+    return said
+
+
 def _how_far(gate: GateResult) -> str:
     """Why a gate without a verdict ended before all of its pairs."""
     if gate.ended != "futile":
         return ""
+    effect, all_the_room = gate.min_effect, ""
+    if gate.baseline_rate is not None and 1.0 - gate.baseline_rate < effect:
+        effect, all_the_room = 1.0 - gate.baseline_rate, ", which is all the room there is"
     return (
         f"; stopped after {gate.pairs} of {gate.max_pairs} pairs: the remaining pairs are unlikely "
-        f"to show a difference of {100 * gate.min_effect:g} points"
+        f"to show a difference of {100 * effect:.3g} points{all_the_room}"
     )
 
 

@@ -22,6 +22,7 @@ from lefleet.records import (
 from lefleet.stages.compare import stock_block
 from lefleet.stages.evaluate import eval_command
 from lefleet.stages.lerobot_train import start_command
+from lefleet.stats import gate_level
 
 
 def plan_lines(
@@ -39,8 +40,8 @@ def plan_lines(
         yield ""
         yield f"cycle {cycle}"
         is_decided = False
-        has_baseline = cycle > 0 or origin is not None
-        for step in steps_of_cycle(config, cycle, has_baseline=has_baseline, has_blessed=True):
+        has_gate = cycle > 0 or origin is not None
+        for step in steps_of_cycle(config, cycle, has_gate=has_gate, has_blessed=True):
             if step == "decide":
                 yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
                 is_decided = True
@@ -86,6 +87,7 @@ def _planned_inputs(
     if blessed_cycle < 0:
         blessed = origin.checkpoint.path if origin else ""
         continues = origin is not None and is_same(config.ladder[rung], origin.rung)
+    first = 0 if origin else 1
     return CycleInputs(
         config=config,
         run_folder=run_folder,
@@ -94,7 +96,13 @@ def _planned_inputs(
         blessed=blessed,
         continues=continues,
         origin=origin,
-        gates=(True,) * (cycle if origin else cycle - 1),
+        level=gate_level(
+            config.gate.guarantee,
+            config.gate.alpha,
+            config.budgets.cycles - first,
+            (True,) * (cycle - first),
+        ),
+        baseline_rate=None,
         mixes={},
     )
 

@@ -16,6 +16,7 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
     ExpertGrowth,
+    GateLevel,
     ImproveRequest,
     OriginData,
     Request,
@@ -25,7 +26,6 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stats import gate_alpha
 
 PER_RUN = 1_000_000
 PER_CYCLE = 10_000
@@ -48,8 +48,10 @@ class CycleInputs:
     """Whether the blessed checkpoint was trained on the same rung."""
     origin: RunOrigin | None
     """Another run that this one started from."""
-    gates: tuple[bool, ...]
-    """Of every gate before the cycle, in order, whether it promoted."""
+    level: GateLevel
+    """Of the cycle's gate, if it has one."""
+    baseline_rate: float | None
+    """Outcome to expect of the blessed checkpoint; None where it is not known."""
     mixes: dict[int, int]
     """Episodes that policies made and that are part of the cycle's data, by the cycle that made
     them."""
@@ -74,7 +76,8 @@ def cycle_inputs(state: RunState, run_folder: Path, cycle: int) -> CycleInputs:
         blessed=blessed.path if blessed else "",
         continues=blessed is not None and _continues(state, blessed.digest),
         origin=state.origin,
-        gates=tuple(state.gates_before(cycle)),
+        level=state.gate_level(cycle),
+        baseline_rate=state.baseline_rate(),
         mixes=_mixes(state, cycle),
     )
 
@@ -232,14 +235,14 @@ def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
 
 def _gate(inputs: CycleInputs) -> CompareRequest:
     config, gate = inputs.config, inputs.config.gate
-    level = gate_alpha(gate.guarantee, gate.alpha, inputs.gates)
     return CompareRequest(
         checkpoint=inputs.stage("train"),
         baseline=_blessed(inputs),
         tasks=config.tasks,
         max_pairs=gate.max_pairs,
-        alpha_better=level,
-        alpha_worse=level,
+        alpha_better=inputs.level.better,
+        alpha_worse=inputs.level.worse,
+        baseline_rate=inputs.baseline_rate,
         min_effect=gate.min_effect,
         metric=gate.metric,
         scope=gate.scope,

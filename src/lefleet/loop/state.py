@@ -16,6 +16,7 @@ from lefleet.records import (
     DatasetRecord,
     Decision,
     EvaluationRecord,
+    GateLevel,
     MixRecord,
     PolicyResult,
     Record,
@@ -24,6 +25,7 @@ from lefleet.records import (
     RunOrigin,
 )
 from lefleet.records.border import as_bad_input
+from lefleet.stats import gate_level, pairs_for_room
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,14 @@ class CycleState:
     def mix(self) -> MixRecord | None:
         record = self.records.get("improve")
         return record if isinstance(record, MixRecord) else None
+
+
+class PastGate(NamedTuple):
+    """What the levels of later gates depend on."""
+
+    cycle: int
+    is_better: bool
+    """Whether that was its verdict."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +115,59 @@ class RunState:
 
     @property
     def planned_gates(self) -> int:
-        """Gates that the first cycle budget plans: every cycle but the first can have one."""
-        return self.config.budgets.cycles - 1
+        """Gates that the first cycle budget plans: every cycle can have one, except a first cycle
+        without a baseline."""
+        return self.planned_cycles - (self.origin is None)
 
-    def gates_before(self, cycle: int) -> list[bool]:
-        """Of every gate before `cycle`, in order, whether it promoted."""
+    def gates_before(self, cycle: int) -> list[PastGate]:
+        """Every gate before `cycle`, in order."""
+        decisions = (one.decision for one in self.cycles[:cycle])
         return [
-            one.decision.decision == "promote"
-            for one in self.cycles[:cycle]
-            if one.decision is not None and self.has_baseline(one.index)
+            PastGate(decision.cycle, decision.gate.verdict == "better")
+            for decision in decisions
+            if decision is not None and decision.gate is not None
         ]
+
+    def gate_level(self, cycle: int) -> GateLevel:
+        """Level of the gate of `cycle`, if it has one."""
+        plan, before = self.config.gate, self.gates_before(cycle)
+        level = gate_level(
+            plan.guarantee, plan.alpha, self.planned_gates, [gate.is_better for gate in before]
+        )
+        return msgspec.structs.replace(
+            level,
+            passed_by=before[-1].cycle if level.passed_on else None,
+            guarantee="none" if self.config.evaluate.initial_states else level.guarantee,
+        )
+
+    def baseline_rate(self) -> float | None:
+        """Outcome to expect of the blessed checkpoint: that of its fixed block and of one more
+        success and failure, so that it is never certain."""
+        blessed = self.blessed()
+        result = self.result_of(blessed.digest) if blessed else None
+        if result is None:
+            return None
+        rate, episodes = result.overall.rate, result.overall.episodes
+        if self.config.gate.metric == "progress":
+            rate = result.mean_progress
+        return (rate * episodes + 1.0) / (episodes + 2.0)
+
+    def pairs_needed(self) -> int:
+        """0 where the gate of the current cycle may show an improvement over the blessed
+        checkpoint; else `gate.max_pairs` with which it could. Asked of success only."""
+        rate, plan = self.baseline_rate(), self.config.gate
+        if rate is None or plan.metric != "success":
+            return 0
+        level = self.gate_level(self.current.index).better
+        return pairs_for_room(level, 1.0 - rate, plan.max_pairs)
+
+    def has_gate(self, cycle: int) -> bool:
+        """Whether `cycle`, the current one or one before, has a gate: there is a baseline, and
+        room for an improvement over it."""
+        decision = self.cycles[cycle].decision
+        if decision is not None:
+            return decision.gate is not None
+        return self.has_baseline(cycle) and not self.pairs_needed()
 
     def has_baseline(self, cycle: int) -> bool:
         """Whether there is something to compare the candidate of `cycle` with."""
@@ -176,14 +229,13 @@ Step = RunStage | Decide | EndRun
 
 
 def steps_of_cycle(
-    config: RunConfig, cycle: int, *, has_baseline: bool, has_blessed: bool
+    config: RunConfig, cycle: int, *, has_gate: bool, has_blessed: bool
 ) -> tuple[str, ...]:
     """The stages of a cycle in their order, and `decide` where the decision is made.
 
-    `has_baseline` says that a checkpoint was blessed before the cycle, `has_blessed` that one is
-    blessed after its decision.
+    `has_blessed` says that a checkpoint is blessed after the decision.
     """
-    gate = ("gate",) if has_baseline else ()
+    gate = ("gate",) if has_gate else ()
     is_last = cycle + 1 >= config.budgets.cycles
     improves = config.improve.method != "none" and has_blessed and not is_last
     improve = ("improve",) if improves else ()
@@ -198,7 +250,7 @@ def next_step(state: RunState) -> Step:
     for step in steps_of_cycle(
         state.config,
         cycle.index,
-        has_baseline=state.has_baseline(cycle.index),
+        has_gate=state.has_gate(cycle.index),
         has_blessed=state.blessed() is not None,
     ):
         if step == "decide":

@@ -65,6 +65,7 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
     evaluation, dataset, checkpoint = cycle.evaluation(), cycle.dataset(), cycle.checkpoint()
     overall = evaluation.result.overall if evaluation else None
     gate = cycle.decision.gate if cycle.decision else None
+    level = cycle.decision.level if cycle.decision else None
     return {
         "index": cycle.index,
         "decision": cycle.decision.decision if cycle.decision else None,
@@ -76,6 +77,7 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
         "demonstrations": len(dataset.episodes) if dataset else None,
         "checkpoint_digest": checkpoint.digest if checkpoint else None,
         "gate": msgspec.to_builtins(gate) if gate else None,
+        "level": msgspec.to_builtins(level) if level else None,
         "tasks": {
             task: {"success_rate": rate.rate, "interval": rate.interval, "episodes": rate.episodes}
             for task, rate in (evaluation.result.per_task if evaluation else {}).items()

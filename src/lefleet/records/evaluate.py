@@ -150,6 +150,9 @@ class CompareRequest(CompareSettings, frozen=True, kw_only=True, tag_field="kind
     """Largest probability of a wrong "better"."""
     alpha_worse: Level = 0.05
     """Largest probability of a wrong "worse"."""
+    baseline_rate: Effect | None = None
+    """Expected success of the baseline (with `metric: progress` its progress): the gate does not
+    wait for more improvement than that leaves. None: unknown."""
     look_every: Positive = 5
     """Pairs between two looks at the evidence."""
     batch_size: Positive = 10
@@ -220,12 +223,33 @@ class GateResult(Strict, frozen=True, kw_only=True):
     fixed_pairs: int | None
     """Pairs of a test of fixed size at level alpha_better that shows `min_effect` 8 times in 10, at
     the share of differing pairs seen here; None for more than 20,000, and for progress."""
+    baseline_rate: float | None = None
+    """Expected success of the baseline, where it was known: the gate gives up when it can no
+    longer show `min_effect`, or what this rate leaves if that is less."""
     worse_tasks: tuple[str, ...] = ()
     """Tasks that were shown to have become worse, each at its share of alpha_worse."""
 
 
 MOST_NEEDED = 10_000
 """The largest `needed_pairs`: stands for as many or more."""
+
+
+class GateLevel(Strict, frozen=True, kw_only=True):
+    """The level of a gate of a run, and where it comes from."""
+
+    better: float
+    worse: float
+    guarantee: Literal["run", "rate", "none"]
+    """What the gates of the run promise together. none: they share a finite list of initial
+    states, so alpha holds for the first gate only."""
+    source: Literal["planned", "reserve", "rate"]
+    """Of the share. planned: for a gate within the first cycle budget; reserve: for one beyond it;
+    rate: what LORD++ allows."""
+    share: float
+    passed_on: float = 0.0
+    """Level of the gate before, if that one said better. `better` is share plus this."""
+    passed_by: int | None = None
+    """Cycle of that gate."""
 
 
 class ComparisonRecord(

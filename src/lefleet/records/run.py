@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from lefleet.records.border import Strict
 from lefleet.records.checkpoint import CheckpointRecord
-from lefleet.records.evaluate import GateResult, PolicyResult
+from lefleet.records.evaluate import GateLevel, GateResult, PolicyResult
 from lefleet.records.fields import (
     Effect,
     LearningRate,
@@ -75,7 +75,7 @@ class GatePlan(Strict, frozen=True, kw_only=True):
     """The comparison of candidate and baseline."""
 
     alpha: Level = 0.05
-    """For the whole run, not for one gate."""
+    """For the whole run, not for one gate: each gate gets a share of it."""
     guarantee: Literal["run", "rate"] = "run"
     """run: with a chance of at least 1 - alpha, no candidate that is not better is ever promoted.
     rate: of all promotions, at most a share alpha is expected to be false."""
@@ -182,5 +182,10 @@ class Decision(Strict, frozen=True, kw_only=True):
     gate: GateResult | None = None
     gate_number: int = 0
     """This is the run's first, second, … gate; 0 where there was none."""
+    level: GateLevel | None = None
+    """Of the gate; None where there was none."""
+    pairs_needed: int = 0
+    """`gate.max_pairs` that would leave room for an improvement, where there was no gate because
+    the baseline leaves none; else 0."""
     diagnosis: tuple[str, ...] = ()
     """What to look at, where nothing works yet."""

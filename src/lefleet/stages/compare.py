@@ -79,6 +79,7 @@ def _gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:
     return GateRule(
         alpha_better=request.alpha_better,
         alpha_worse=request.alpha_worse,
+        baseline_rate=request.baseline_rate,
         max_pairs=max_pairs,
         min_effect=request.min_effect,
         look_every=request.look_every,

@@ -1,11 +1,17 @@
-"""The evidence of a comparison as a picture: e-value and difference, pair by pair."""
+"""The evidence of a comparison as a picture: what decides, with its bounds, and the difference."""
 
-import math
+from math import log10
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lefleet.records import ComparisonRecord
+from lefleet.records import ComparisonRecord, GateLook
+from lefleet.stats.sign_test import Spending
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PLOT = "evidence.png"
+_BLUE, _GREEN, _RED, _GREY = "#1f5fa8", "#2c7d3f", "#b03030", "#999999"
 
 
 def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
@@ -15,42 +21,89 @@ def plot_evidence(record: ComparisonRecord, title: str, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (above, below) = plt.subplots(
-        2, 1, figsize=(6.5, 5.5), sharex=True, layout="constrained"
-    )
-    pairs = [look.pairs for look in record.looks]
-    above.plot(pairs, [look.log_e / math.log(10) for look in record.looks], "o-", color="#1f5fa8")
-    enough = math.log10(1 / record.gate.alpha_better)
-    above.axhline(enough, color="#b03030", linestyle="--", linewidth=1)
-    above.annotate(
-        f"1/level = {1 / record.gate.alpha_better:.3g}",
-        (pairs[0], enough),
-        xytext=(0, -11),
-        textcoords="offset points",
-        fontsize=8,
-        color="#b03030",
-    )
-    above.axhline(0.0, color="#999999", linewidth=0.8)
-    above.set(ylabel="e-value for better (log10)", title=f"{title}: {record.gate.verdict}")
-    below.fill_between(
+    figure, (above, below) = plt.subplots(2, 1, figsize=(6.5, 6), sharex=True, layout="constrained")
+    if record.metric == "success":
+        _lead(above, record)
+    else:
+        _e_values(above, record)
+    above.axhline(0.0, color=_GREY, linewidth=0.8)
+    above.set_title(f"{title}: {record.gate.verdict}")
+    above.legend(fontsize=8, loc="best")
+    _difference(below, record)
+    below.set_xlim(0, record.gate.max_pairs * 1.02)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def lead_bounds(looks: tuple[GateLook, ...], alpha: float, max_pairs: int) -> list[int]:
+    """At each look the lead, won minus lost, from which on the gate decides at level `alpha`.
+
+    It depends on the number of pairs that differ; until enough do, it is more than all of them.
+    """
+    import numpy as np
+
+    spending, bounds = Spending.start(alpha, max_pairs), []
+    for look in looks:
+        differing = look.wins + look.losses
+        spending = spending.look(look.pairs, np.array([differing]))
+        bounds.append(2 * int(spending.boundary[0]) - differing)
+    return bounds
+
+
+def _lead(axes: "Axes", record: ComparisonRecord) -> None:
+    """Success is decided by the exact test: pairs won minus lost, and the leads that suffice."""
+    gate, looks = record.gate, record.looks
+    pairs = [look.pairs for look in looks]
+    better = lead_bounds(looks, gate.alpha_better, gate.max_pairs)
+    worse = lead_bounds(looks, gate.alpha_worse, gate.max_pairs)
+    axes.plot(pairs, better, "--", color=_GREEN, label=f"better, at level {gate.alpha_better:.2g}")
+    lead = [look.wins - look.losses for look in looks]
+    axes.plot(pairs, lead, "o-", color=_BLUE, label="pairs won minus lost")
+    axes.plot(
         pairs,
-        [look.interval[0] for look in record.looks],
-        [look.interval[1] for look in record.looks],
-        color="#1f5fa8",
+        [-bound for bound in worse],
+        "--",
+        color=_RED,
+        label=f"worse, at level {gate.alpha_worse:.2g}",
+    )
+    axes.set(ylabel="won minus lost")
+
+
+def _e_values(axes: "Axes", record: ComparisonRecord) -> None:
+    """Progress is decided by e-values: the largest so far, which is 1 / p, and 1 / level."""
+    gate, looks = record.gate, record.looks
+    pairs = [look.pairs for look in looks]
+    sides = (
+        ("better", _GREEN, [look.p_value for look in looks], gate.alpha_better),
+        ("worse", _RED, [look.p_worse for look in looks], gate.alpha_worse),
+    )
+    for side, color, p_values, alpha in sides:
+        reached = [-log10(p_value) for p_value in p_values]
+        axes.plot(pairs, reached, "o-", color=color, label=f"largest e-value for {side}")
+        axes.axhline(
+            -log10(alpha),
+            linestyle="--",
+            color=color,
+            linewidth=1.2,
+            label=f"{side}, at level {alpha:.2g}: e = {1 / alpha:.3g}",
+        )
+    axes.set(ylabel="e-value (log10)")
+
+
+def _difference(axes: "Axes", record: ComparisonRecord) -> None:
+    looks = record.looks
+    pairs = [look.pairs for look in looks]
+    axes.fill_between(
+        pairs,
+        [look.interval[0] for look in looks],
+        [look.interval[1] for look in looks],
+        color=_BLUE,
         alpha=0.2,
         label="95 % confidence sequence",
     )
     if record.metric == "success":
-        below.plot(
-            pairs,
-            [(look.wins - look.losses) / look.pairs for look in record.looks],
-            "o-",
-            color="#1f5fa8",
-            label="difference of success so far",
-        )
-    below.axhline(0.0, color="#999999", linewidth=0.8)
-    below.set(xlabel="pairs", ylabel="difference", ylim=(-1.02, 1.02))
-    below.set_xlim(0, max(record.gate.max_pairs, pairs[-1]) * 1.02)
-    below.legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+        difference = [(look.wins - look.losses) / look.pairs for look in looks]
+        axes.plot(pairs, difference, "o-", color=_BLUE, label="difference of success so far")
+    axes.axhline(0.0, color=_GREY, linewidth=0.8)
+    axes.set(xlabel="pairs", ylabel="difference", ylim=(-1.02, 1.02))
+    axes.legend(fontsize=8, loc="lower right")

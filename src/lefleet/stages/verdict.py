@@ -211,6 +211,7 @@ def _result(judge: Judge) -> GateResult:
         min_effect=rule.min_effect,
         max_pairs=rule.max_pairs,
         fixed_pairs=_fixed_pairs(gate),
+        baseline_rate=rule.baseline_rate,
         worse_tasks=worse_tasks,
     )
 

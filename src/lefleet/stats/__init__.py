@@ -9,15 +9,17 @@ episodes come from the stages and leave as decisions, levels and intervals.
     evalue      e-values for success and progress
     intervals   of a rate, and of the difference at every look
     futility    when to give up
-    planning    the level of each gate of a run, and what a test of fixed size needs
     needed      about how many pairs would settle a comparison
+    levels      the level of each gate of a run
+    planning    what a test of fixed size needs, and whether there is room for an improvement
 """
 
 from lefleet.stats.gate import Gate, GateRule
 from lefleet.stats.inputs import Pair, match_trials, progress_of, success_of
 from lefleet.stats.intervals import exact_interval
+from lefleet.stats.levels import gate_level
 from lefleet.stats.needed import needed_pairs
-from lefleet.stats.planning import fixed_power, fixed_size, gate_alpha
+from lefleet.stats.planning import fixed_power, fixed_size, pairs_for_room
 
 __all__ = [
     "Gate",
@@ -26,9 +28,10 @@ __all__ = [
     "exact_interval",
     "fixed_power",
     "fixed_size",
-    "gate_alpha",
+    "gate_level",
     "match_trials",
     "needed_pairs",
+    "pairs_for_room",
     "progress_of",
     "success_of",
 ]

@@ -44,10 +44,10 @@ def is_futile(power: "Floats", power_worse: "Floats", below: float) -> "Truths":
     return (power < below) & (power_worse < _LIKELY)
 
 
-def is_refuted(interval: tuple[float, float], min_effect: float) -> bool:
-    """Whatever the difference is, it is smaller than `min_effect`."""
+def is_refuted(interval: tuple[float, float], better: float, worse: float) -> bool:
+    """Whatever the difference is, it is no improvement by `better`, and no loss by `worse`."""
     low, high = interval
-    return -min_effect < low and high < min_effect
+    return -worse < low and high < better
 
 
 def conditional_power(
@@ -56,7 +56,7 @@ def conditional_power(
     pairs: int,
     left: int,
     *,
-    min_effect: float,
+    min_effect: "ArrayLike",
     critical: float,
 ) -> "Floats":
     """Chance that the lead reaches `critical` deviations with `left` more pairs.
@@ -71,6 +71,7 @@ def conditional_power(
     from scipy.special import ndtr
 
     lead, squares = np.asarray(lead, dtype=float), np.asarray(squares, dtype=float)
+    min_effect = np.asarray(min_effect, dtype=float)
     if left == 0:
         return np.where((lead > 0) & (lead >= critical * np.sqrt(squares)), 1.0, 0.0)
     mean_square = (squares + _PRIOR_PAIRS / 2) / (pairs + _PRIOR_PAIRS)

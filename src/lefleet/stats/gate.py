@@ -47,6 +47,8 @@ class GateRule:
     are there already."""
     confidence: float = 0.95
     """Of the interval of the difference."""
+    baseline_rate: float | None = None
+    """Expected outcome of the baseline, where it is known. It limits what can be shown."""
 
     def __post_init__(self) -> None:
         require_alpha(self.alpha_better, "alpha_better")
@@ -55,6 +57,8 @@ class GateRule:
         require_share("min_effect", self.min_effect)
         require_count("look_every", self.look_every)
         require_share("confidence", self.confidence)
+        if self.baseline_rate is not None:
+            require_share("baseline_rate", self.baseline_rate)
         if self.metric not in ("success", "progress"):
             raise BadInput(
                 f"metric: must be success or progress, got {self.metric}.",
@@ -65,6 +69,18 @@ class GateRule:
                 f"futility_below: must lie from 0 to below 1, got {self.futility_below}.",
                 "The usual one is 0.1.",
             )
+
+    @property
+    def effect_better(self) -> float:
+        """Improvement that the gate goes on for: `min_effect`, or the room above the baseline."""
+        rate = self.baseline_rate
+        return self.min_effect if rate is None else min(self.min_effect, 1.0 - rate)
+
+    @property
+    def effect_worse(self) -> float:
+        """The same for a loss: `min_effect`, or the room below the baseline."""
+        rate = self.baseline_rate
+        return self.min_effect if rate is None else min(self.min_effect, rate)
 
     def is_look(self, pairs: int) -> bool:
         return pairs % self.look_every == 0 or pairs == self.max_pairs
@@ -155,14 +171,14 @@ def _after(gate: Gate, pair: Pair) -> Gate:
 
 
 def _looked(gate: Gate) -> Gate:
-    wins_test, losses_test = gate.wins_test, gate.losses_test
+    rule, wins_test, losses_test = gate.rule, gate.wins_test, gate.losses_test
     p_value, p_worse = gate.better.p_value, gate.worse.p_value
-    if gate.rule.metric == "success":
+    if rule.metric == "success":
         wins_test = wins_test.look(gate.pairs, gate.wins, gate.losses)
         losses_test = losses_test.look(gate.pairs, gate.losses, gate.wins)
         p_value, p_worse = wins_test.p_value, losses_test.p_value
-    power = _conditional_power(gate, gate.lead, gate.rule.alpha_better)
-    power_worse = _conditional_power(gate, -gate.lead, gate.rule.alpha_worse)
+    power = _conditional_power(gate, gate.lead, rule.effect_better, rule.alpha_better)
+    power_worse = _conditional_power(gate, -gate.lead, rule.effect_worse, rule.alpha_worse)
     look = GateLook(
         pairs=gate.pairs,
         wins=gate.wins,
@@ -173,8 +189,8 @@ def _looked(gate: Gate) -> Gate:
         interval=gate.sequence.interval,
         power=float(power),
     )
-    hopeless = bool(is_futile(power, power_worse, gate.rule.futility_below))
-    state = _verdict(gate.rule, look, gate.lead, hopeless=hopeless)
+    hopeless = bool(is_futile(power, power_worse, rule.futility_below))
+    state = _verdict(rule, look, gate.lead, hopeless=hopeless)
     return replace(
         gate,
         wins_test=wins_test,
@@ -184,7 +200,7 @@ def _looked(gate: Gate) -> Gate:
     )
 
 
-def _conditional_power(gate: Gate, lead: float, alpha: float) -> "Floats":
+def _conditional_power(gate: Gate, lead: float, effect: float, alpha: float) -> "Floats":
     rule = gate.rule
     critical = critical_of_spending if rule.metric == "success" else critical_of_betting
     return conditional_power(
@@ -192,7 +208,7 @@ def _conditional_power(gate: Gate, lead: float, alpha: float) -> "Floats":
         gate.squares,
         gate.pairs,
         rule.max_pairs - gate.pairs,
-        min_effect=rule.min_effect,
+        min_effect=effect,
         critical=critical(alpha),
     )
 
@@ -207,5 +223,7 @@ def _verdict(rule: GateRule, look: GateLook, lead: float, *, hopeless: bool) -> 
             return proven
     if look.pairs == rule.max_pairs:
         return "exhausted"
-    refuted = rule.futility_below > 0 and is_refuted(look.interval, rule.min_effect)
+    refuted = rule.futility_below > 0 and is_refuted(
+        look.interval, rule.effect_better, rule.effect_worse
+    )
     return "futile" if hopeless or refuted else "undecided"
