@@ -48,7 +48,7 @@ class _Line:
             return
         label, progress = self._shown
         frame = _SPINNER[int(console.get_time() * _FRAMES_PER_S) % len(_SPINNER)]
-        text = Text(f"{frame} {label} ", no_wrap=True, overflow="ellipsis")
+        text = Text(f"{frame} {label}: ", no_wrap=True, overflow="ellipsis")
         if progress.total and options.max_width >= _WIDE:
             filled = min(_BAR_WIDTH, _BAR_WIDTH * progress.done // progress.total)
             text.append("━" * filled, "green").append("━" * (_BAR_WIDTH - filled), "dim")
