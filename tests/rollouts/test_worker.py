@@ -44,6 +44,15 @@ def test_an_expert_s_episode_is_written_with_its_labels(tmp_path):
     assert frames["action"].dtype == np.float32
 
 
+def test_the_first_batch_says_when_its_episodes_begin(tmp_path):
+    said = []
+    engine = Engine(lambda checkpoint: said.append("loaded") or Still(), lambda: said.append("on"))
+    batch = batch_of(Act(), tmp_path, episode_length=2, checkpoint="c")
+    for _ in range(2):
+        said += [one.length for one in engine.run(batch)]
+    assert said == ["loaded", "on", 2, 2]
+
+
 def test_noise_disturbs_what_is_done_but_not_what_is_taught(tmp_path):
     from lefleet.sim.world import Expert, World
 

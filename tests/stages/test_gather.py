@@ -18,7 +18,7 @@ from lefleet.stages.gather import (
     interleave,
     plan_batches,
 )
-from lefleet.stages.progress import silent
+from lefleet.stages.progress import STARTING_SIMULATION, Update
 from tests.samples import finished
 
 
@@ -155,12 +155,14 @@ def test_interleaved_episodes_alternate_between_tasks_as_long_as_they_last():
     assert order == [("push", 1), ("reach", 2), ("push", 4), ("push", 6)]
 
 
-def test_no_attempt_is_written_that_fails_its_verification(tmp_path):
+def test_no_attempt_is_reported_or_written_that_fails_its_verification(tmp_path):
     def verify() -> None:
         raise StageFailed("changed", "restore")
 
+    reported: list[Update] = []
     plan = wanted(tasks=("reach",), goal=1, workers=1)
     with StageFolder(tmp_path / "collect", ExpertDemos()) as stage:
         with pytest.raises(StageFailed, match="changed"):
-            gather(plan, stage, silent, verify)
+            gather(plan, stage, reported.append, verify)
         assert (stage.path / "attempts.jsonl").read_bytes() == b""
+    assert reported == [STARTING_SIMULATION, Update(0, 1, "episodes", "0 attempted")]

@@ -2,6 +2,9 @@
 
 from lefleet.records.border import Strict
 
+BEGUN = b"begun"
+"""The answer that says that a worker is ready and the episodes of its first batch begin."""
+
 
 class Act(Strict, frozen=True, kw_only=True, tag=True):
     """The policy acts; its own actions are the labels."""

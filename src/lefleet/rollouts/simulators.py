@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from lefleet.process import Pool
-from lefleet.rollouts.messages import EpisodeBatch, Finished
+from lefleet.rollouts.messages import BEGUN, EpisodeBatch, Finished
 
 
 class Simulators:
@@ -29,10 +29,18 @@ class Simulators:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    def run(self, batches: Iterable[EpisodeBatch]) -> Iterator[Finished]:
-        """Every episode of every batch, in the order in which they end."""
+    def run(
+        self, batches: Iterable[EpisodeBatch], on_begin: Callable[[], None] = lambda: None
+    ) -> Iterator[Finished]:
+        """Every episode of every batch, in the order in which they end.
+
+        `on_begin` is called when a worker has started, loaded its policy, and begins to simulate.
+        """
         for line in self._pool.run(msgspec.json.encode(batch) for batch in batches):
-            yield msgspec.json.decode(line, type=Finished)
+            if line == BEGUN:
+                on_begin()
+            else:
+                yield msgspec.json.decode(line, type=Finished)
 
 
 def default_workers() -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lefleet.process.pool import DONE
 from lefleet.rollouts.episode import Episode
-from lefleet.rollouts.messages import Demonstrate, EpisodeBatch, Finished, PlannedEpisode
+from lefleet.rollouts.messages import BEGUN, Demonstrate, EpisodeBatch, Finished, PlannedEpisode
 from lefleet.sim.encode import ACTION_NAMES, EncodedObservation
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import World
@@ -30,10 +30,17 @@ class Acting(Protocol):
 
 
 class Engine:
-    """Runs batches one after the other, keeping worlds and policies between them."""
+    """Runs batches one after the other, keeping worlds and policies between them.
 
-    def __init__(self, load_policy: Callable[[str], Acting]) -> None:
+    `on_begin` is called when the episodes of the first batch begin.
+    """
+
+    def __init__(
+        self, load_policy: Callable[[str], Acting], on_begin: Callable[[], None] = lambda: None
+    ) -> None:
         self._load_policy = load_policy
+        self._on_begin = on_begin
+        self._has_begun = False
         self._policies: dict[str, Acting] = {}
         self._idle_worlds: defaultdict[str, list[World]] = defaultdict(list)
 
@@ -51,6 +58,9 @@ class Engine:
             instructions[episode.planned.row] = TASKS[episode.planned.task].instruction
         nothing = np.zeros((batch.size, len(ACTION_NAMES)), np.float32)
         running = episodes
+        if not self._has_begun:
+            self._has_begun = True
+            self._on_begin()
         while running:
             for episode in running:
                 rows[episode.planned.row] = episode.observation
@@ -98,13 +108,15 @@ def main() -> None:
 
         return BatchPolicy(checkpoint, device)
 
-    engine = Engine(load_policy)
+    def answer(line: bytes) -> None:
+        answers.write(line + b"\n")
+        answers.flush()
+
+    engine = Engine(load_policy, on_begin=lambda: answer(BEGUN))
     for line in sys.stdin.buffer:
         for finished in engine.run(msgspec.json.decode(line, type=EpisodeBatch)):
-            answers.write(msgspec.json.encode(finished) + b"\n")
-            answers.flush()
-        answers.write(DONE + b"\n")
-        answers.flush()
+            answer(msgspec.json.encode(finished))
+        answer(DONE)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """compare: is the candidate better than the baseline? As few pairs as the evidence allows."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import batched
 
@@ -56,12 +56,17 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
         for line in journal.lines:
             paired.add(line)
         if not request.env:
-            progress(_update(paired, len(order), STARTING_SIMULATION))
-            with closing(_simulated(request, order, roles, paired, stage)) as episodes:
+
+            def report() -> None:
+                progress(_update(paired, len(order)))
+
+            progress(STARTING_SIMULATION)
+            running = _simulated(request, order, roles, paired, stage, on_begin=report)
+            with closing(running) as episodes:
                 for episode in episodes:
                     journal.append(episode)
                     paired.add(episode)
-                    progress(_update(paired, len(order)))
+                    report()
         source = ComparisonSource(
             candidate=candidate.digest,
             baseline=baseline.digest,
@@ -104,10 +109,12 @@ def _simulated(
     roles: dict[str, str],
     paired: PairedEpisodes,
     stage: StageFolder,
+    *,
+    on_begin: Callable[[], None],
 ) -> Generator[EpisodeRecord]:
     """Missing episodes as they end in LeFleet's simulation, until the gate is decided."""
     with Simulators(workers=request.workers, device=request.device, log=stage.log) as simulators:
-        for finished in simulators.run(_batches(request, order, roles, paired)):
+        for finished in simulators.run(_batches(request, order, roles, paired), on_begin):
             yield episode_of(finished.label, finished, stage.path)
             if paired.judge.decided:
                 return
@@ -159,10 +166,9 @@ def stock_block(request: CompareRequest) -> EvaluateRequest:
     )
 
 
-def _update(paired: PairedEpisodes, total: int, remark: str = "") -> Update:
+def _update(paired: PairedEpisodes, total: int) -> Update:
     gate = paired.judge.gate
-    evidence = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
-    detail = remark or evidence
+    detail = f"{gate.wins} won, {gate.losses} lost, e = {e_value(gate.better.log_e):.3g}"
     return Update(len(paired.judge.outcomes), total, "pairs", detail, is_limit=True)
 
 

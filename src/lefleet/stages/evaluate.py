@@ -65,7 +65,6 @@ def _run_missing(
     """Append the missing episodes."""
     seeds = range(request.seed, request.seed + request.episodes_per_task)
     total = len(tasks) * len(seeds)
-    successes = sum(line.success for line in journal.lines)
     workers = min(request.workers or default_workers(), -(-total // request.batch_size))
 
     def plan_episode(row: int, key: Key) -> PlannedEpisode:
@@ -83,13 +82,17 @@ def _run_missing(
         plan_episode=plan_episode,
         episode_length=request.episode_length,
     )
-    progress(Update(len(journal.lines), total, "episodes", STARTING_SIMULATION))
+
+    def report() -> None:
+        count = len(journal.lines)
+        successes = sum(line.success for line in journal.lines)
+        progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
+
+    progress(STARTING_SIMULATION)
     with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
-        for finished in simulators.run(batches):
+        for finished in simulators.run(batches, on_begin=report):
             journal.append(episode_of("candidate", finished, stage.path))
-            successes += finished.success
-            count = len(journal.lines)
-            progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
+            report()
 
 
 def episode_of(role: str, finished: Finished, folder: Path) -> EpisodeRecord:
@@ -162,7 +165,9 @@ def run_stock(
     """Append every policy's whole block that is not there yet; `roles` are paths by role."""
     for number, (name, path) in enumerate(roles.items()):
         role: PolicyRole = "candidate" if name == "candidate" else "baseline"
-        progress(Update(number, len(roles), "policies", "lerobot-eval is running"))
+        remark = f"lerobot-eval runs the {role}"
+        update = Update(number, len(roles), "policies", remark)
+        progress(update if len(roles) > 1 else Update.phase(remark))
         if not any(line.policy == role for line in journal.lines):
             # All lines of one policy at once, so that none means not run.
             journal.extend(stock_episodes(request, role, path, stage))

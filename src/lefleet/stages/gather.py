@@ -140,6 +140,7 @@ def gather(
         Journal(stage.path / "attempts.jsonl", Finished, verify) as journal,
         Simulators(workers=wanted.workers, device=wanted.device, log=stage.log) as simulators,
     ):
+        progress(STARTING_SIMULATION)
         done = {_key(line): line for line in journal.lines if _is_intact(line)}
         for seeds in _rounds(wanted):
             before = [line for line in done.values() if line.seed < seeds.start]
@@ -158,16 +159,15 @@ def gather(
             )
             kept = Counter(line.task for line in done.values() if line.labelled)
 
-            def report(remark: str, kept: Counter[str] = kept) -> None:
+            def report(kept: Counter[str] = kept) -> None:
                 count = sum(min(number, wanted.goal) for number in kept.values())
-                progress(Update(count, total, "episodes", remark))
+                progress(Update(count, total, "episodes", f"{len(done)} attempted"))
 
-            report(f"{len(done)} attempted" if before else STARTING_SIMULATION)
-            for finished in simulators.run(batches):
+            for finished in simulators.run(batches, on_begin=report):
                 journal.append(finished)
                 done[_key(finished)] = finished
                 kept[finished.task] += bool(finished.labelled)
-                report(f"{len(done)} attempted")
+                report()
         attempted = list(done.values())
         kept_by_task = {task: _take(wanted, attempted, task) for task in wanted.tasks}
         attempts = Counter(line.task for line in attempted)

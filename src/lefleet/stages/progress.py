@@ -34,8 +34,7 @@ class Update(NamedTuple):
 
 LOADING = Update.phase("loading LeRobot")
 DIGESTING = Update.phase("computing digests")
-STARTING_SIMULATION = "starting the simulation"
-"""Remark until the first episode has ended."""
+STARTING_SIMULATION = Update.phase("starting the simulation")
 
 Progress = Callable[[Update], None]
 
