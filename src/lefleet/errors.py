@@ -1,5 +1,11 @@
 """Errors that a person reads: what happened, and what to do about it."""
 
+import os
+import stat
+from pathlib import Path
+
+MISSING = "does not exist"
+
 
 class LeFleetError(Exception):
     """Base of every error that ends a command; `exit_code` is the command's."""
@@ -24,3 +30,23 @@ class StageFailed(LeFleetError):
 
 class ChildKilled(StageFailed):
     """A signal killed a child process of a stage, for instance because memory ran out."""
+
+
+def why_not_a_folder(path: str | os.PathLike[str]) -> str:
+    """Why a folder cannot be read, as the rest of a sentence about it; empty where it can.
+
+    `MISSING` is said only of what is missing: not of a file, a link to nothing, or a place that
+    this user may not look into.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return "is a link to what does not exist" if Path(path).is_symlink() else MISSING
+    except NotADirectoryError:
+        return "is inside a file, which is not a folder"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not stat.S_ISDIR(mode):
+        return "is a file, not a folder"
+    is_readable = os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+    return "" if is_readable else "cannot be read: Permission denied"

@@ -32,6 +32,8 @@ REGISTRY = Registry(certificates=(certificate("robot", "bob"), certificate("serv
         ("---", "has no letter or digit"),
         ("", "has no letter or digit"),
         ("alive", "reserved word"),
+        ("operator-ann", "begins with a role.*Write: lefleet certs operator ann"),
+        ("robot-x", "begins with a role"),
         ("x" * 56, "1 characters too long"),
         ("Bob", "Bob differs from bob only in upper and lower case"),
         ("bob", "bob is a robot already. Names are unique over all roles. .*certs renew bob"),

@@ -78,6 +78,7 @@ def test_what_an_interrupted_command_left_is_reported(certs, lab):
         ),
         (["server", "hub"], "host: missing"),
         (["robot", "arm 8"], "Use arm-8."),
+        (["robot", "robot-8"], "Write: lefleet certs robot 8"),
         (["robot", "gpu"], "gpu is a server already"),
         (["robot", "arm-8", "--days", "0"], "days: 0 is not between 1 and 7300."),
         (["renew", "arm-7", "--host", "10.0.0.5"], "host: arm-7 is a robot"),

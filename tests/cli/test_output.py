@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lefleet.cli.output import KeyValueFormatter, event_handler
+from lefleet.cli.output import KeyValueFormatter, TerminalFormatter, event_handler
 
 
 def line(message: str, *values: object, error: BaseException | None = None) -> str:
@@ -21,6 +21,15 @@ def test_an_event_stays_as_it_is():
     assert line("event=ready server=%s", "a") == (
         "time=1970-01-01T00:00:00.250Z level=info logger=lefleet.x event=ready server=a"
     )
+
+
+def test_a_person_reads_the_time_of_day_and_the_event():
+    record = logging.LogRecord(
+        "lefleet.x", logging.INFO, "", 0, "event=ready server=%s", ("a",), None
+    )
+    assert re.fullmatch(r"\d\d:\d\d:\d\d ready server=a", TerminalFormatter().format(record))
+    record.levelno, record.levelname = logging.WARNING, "WARNING"
+    assert TerminalFormatter().format(record).endswith(" warning: ready server=a")
 
 
 @pytest.mark.parametrize("message", ['who "knows"', "event=a\nevent=b"])

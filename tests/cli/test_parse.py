@@ -172,6 +172,8 @@ def test_a_mistake_is_one_line_that_names_it_and_the_nearest_word(line, words, c
             (),
         ),
         ("router --tls f --insecure", RouterCommand(tls="f", insecure=True), ()),
+        ("serve --tls certs/server-a", ServeCommand(tls="certs/server-a"), ()),
+        ("serve --tls=certs/server-a", ServeCommand(tls="certs/server-a"), ()),
         ("serve --insecure", ServeCommand(insecure=True), ()),
         ("serve --insecure=true", ServeCommand(), ("--insecure=true",)),
         ("fleet --once", FleetCommand(once=True), ()),

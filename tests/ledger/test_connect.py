@@ -85,7 +85,7 @@ def test_a_ledger_that_cannot_be_opened_is_a_clear_error(tmp_path):
 
 def test_a_workdir_that_is_a_file_is_a_clear_error(tmp_path):
     (tmp_path / "runs").write_text("")
-    with pytest.raises(LeFleetError, match="cannot be used"):
+    with pytest.raises(LeFleetError, match="is a file, not a folder"):
         open_ledger(tmp_path / "runs")
 
 

@@ -84,7 +84,7 @@ def test_the_example_in_the_repository_says_every_field_and_its_default(pytestco
         ("--zenoh.open_timeout_s=.nan", "zenoh.open_timeout_s: Expected `float` > 0"),
         ("--capture.max=5", "capture: Object missing required field `dir`"),
         ("--pin_task=true", "pin_task: there is no task"),
-        ("--audit=stdot", "audit: 'stdot' is neither stdout nor none nor a path. Write"),
+        ("--audit=stdot", "audit: 'stdot' is neither auto nor stdout nor none nor a path. Write"),
         ("--http_host=", "http_host: "),
         ("--zenoh.listen=[]", "zenoh.listen: no robot could reach this server"),
         ("--zenoh.listen=['tls/0.0.0.0:7447']", "zenoh.listen: 'tls/0.0.0.0:7447' needs tls.ca"),

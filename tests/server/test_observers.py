@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import fields
@@ -141,6 +142,16 @@ def test_stdout_gets_lines_and_stays_open(capfdbinary):
 
 def test_none_is_no_log():
     assert open_audit("none") is None
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_stay_out_of_a_terminal_unless_they_are_asked_for(monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    for where, is_written in (("auto", not is_terminal), ("stdout", True)):
+        log = open_audit(where)
+        assert (log is not None) == is_written
+        if log is not None:
+            log.close()
 
 
 def test_a_place_that_cannot_be_written_is_bad_input(tmp_path):

@@ -146,7 +146,7 @@ def test_a_policy_with_a_memory_is_reset_where_episodes_begin(ring, policy):
 
 
 def test_a_folder_that_is_none_is_bad_input(tmp_path, policy):
-    with pytest.raises(BadInput, match="there is no such folder"):
+    with pytest.raises(BadInput, match="does not exist"):
         replay(tmp_path / "none", policy)
 
 

@@ -29,7 +29,7 @@ from lefleet.certs.registry import (
     require_holder,
 )
 from lefleet.certs.x509 import PemPair, end_of, is_pair, make_authority, make_leaf, new_serial
-from lefleet.errors import BadInput
+from lefleet.errors import MISSING, BadInput, why_not_a_folder
 from lefleet.records import decode, encode
 
 _MAX_DAYS = 7300
@@ -80,7 +80,10 @@ class Authority:
         return expires
 
     def __enter__(self) -> Self:
-        if not self._own.is_dir():
+        problem = why_not_a_folder(self._own)
+        if problem and problem != MISSING:
+            raise BadInput(f"dir: {self._own} {problem}.", "Name another folder with --dir.")
+        if problem:
             raise BadInput(
                 f"dir: there is no authority in {self.folder}.",
                 "Create one with: lefleet certs init, or name its folder with --dir.",

@@ -98,6 +98,12 @@ def require_free(registry: Registry, role: CertificateRole, name: str, now: date
             f"name: {name!r} may contain only letters, digits, '_', '.' and '-'.",
             f"Use {folded.strip('-')}.",
         )
+    prefix, dash, rest = name.partition("-")
+    if dash and prefix in ("robot", "server", "operator"):
+        raise BadInput(
+            f"name: {name} begins with a role, which the certificate's folder adds itself.",
+            f"Write: lefleet certs {role} {rest or 'NAME'}",
+        )
     if (excess := len(common_name(role, name)) - _MAX_COMMON_NAME) > 0:
         raise BadInput(f"name: {name!r} is {excess} characters too long for a certificate.")
     for one in registry.certificates:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from lefleet.cli.parse import absolute
-from lefleet.errors import BadInput
+from lefleet.errors import MISSING, BadInput, why_not_a_folder
 from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import newest_blessed
@@ -53,10 +53,10 @@ def resolve_checkpoint(name: str, workdir: Path, field: str) -> NamedCheckpoint:
     if "/" not in name and not name.startswith(("~", ".")):
         if (found := _of_run(name, workdir, field)) is not None:
             return found
-        if not folder.is_dir():
+        if problem := why_not_a_folder(folder):
             with closing(read_ledger(workdir)) as ledger:
-                raise BadInput(f"{field}: {name} does not exist.", _remedy(ledger, workdir))
-    elif not folder.is_dir() and is_hub_id(name) and not name.startswith("."):
+                raise BadInput(f"{field}: {name} {problem}.", _remedy(ledger, workdir))
+    elif why_not_a_folder(folder) == MISSING and is_hub_id(name) and not name.startswith("."):
         return NamedCheckpoint(location=name, origin="hub", name=name)
     return NamedCheckpoint(location=str(folder), origin="folder", name=name)
 
@@ -75,13 +75,13 @@ def _of_run(name: str, workdir: Path, field: str) -> NamedCheckpoint | None:
             run, location = row.id, checkpoint.path
         elif (found := ledger.run(run)) is not None:
             location = _location(ledger, found, which, workdir, field)
-        elif colon and not Path(name).is_dir():
+        elif colon and why_not_a_folder(name):
             raise BadInput(
                 f"{field}: there is no run called {run} in {workdir}.", _remedy(ledger, workdir)
             )
         else:
             return None
-    is_other_folder = Path(name).is_dir() and Path(name).resolve() != workdir / name
+    is_other_folder = not why_not_a_folder(name) and Path(name).resolve() != workdir / name
     note = f"{name} is both a run and a folder; using the run. For the folder, write ./{name}"
     return NamedCheckpoint(
         location=location,

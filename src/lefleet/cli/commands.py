@@ -193,6 +193,8 @@ class ServeCommand(WorkdirOptions):
     insecure: bool = False
     """Accept endpoints beyond this machine that are not encrypted: anyone on the network can then
     read and forge what robots and servers send. The same as insecure: true in the manifest."""
+    tls: str = ""
+    """Folder that lefleet certs made, for tls/ endpoints. The same as zenoh.tls in the manifest."""
     rtt_ms: float = 10.0
     """With --plan: network round trip to the robots, see lefleet ping."""
 

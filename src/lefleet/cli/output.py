@@ -62,7 +62,7 @@ def log_to_stderr() -> None:
 def event_handler(stream: TextIO) -> logging.Handler:
     """Writes bounded key=value lines, whatever other machines sent and however often."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(KeyValueFormatter())
+    handler.setFormatter(TerminalFormatter() if stream.isatty() else KeyValueFormatter())
     handler.addFilter(LineRate())
     return handler
 
@@ -105,6 +105,13 @@ class KeyValueFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        return (
+            f"time={moment}.{record.msecs:03.0f}Z level={record.levelname.lower()} "
+            f"logger={record.name} {self._event(record)}"
+        )
+
+    def _event(self, record: logging.LogRecord) -> str:
         message = _message(record)
         if record.exc_info:
             message += (
@@ -112,11 +119,16 @@ class KeyValueFormatter(logging.Formatter):
             )
         if unlogged := getattr(record, "unlogged", 0):
             message += f" unlogged={unlogged}"
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        return (
-            f"time={moment}.{record.msecs:03.0f}Z level={record.levelname.lower()} "
-            f"logger={record.name} {message}"
-        )
+        return message
+
+
+class TerminalFormatter(KeyValueFormatter):
+    """The same event for a person who looks on: the time of day, the level where it matters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        return f"{moment} {level}{self._event(record).removeprefix('event=')}"
 
 
 class _Value(str):

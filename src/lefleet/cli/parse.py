@@ -51,11 +51,15 @@ def parse(arguments: list[str]) -> ParsedCommand:
 def absolute(path: Path | str, field: str) -> Path:
     """A path that the user gave as `field`, with ~ replaced."""
     try:
-        return Path(path).expanduser().resolve()
+        expanded = Path(path).expanduser()
     except RuntimeError as error:
         raise BadInput(
             f"{field}: {path}: there is no such user.", "Write the full path."
         ) from error
+    try:
+        return expanded.resolve()
+    except (RuntimeError, OSError) as error:
+        raise BadInput(f"{field}: {path} is a link that leads back to itself.") from error
 
 
 def _command_type(name: str) -> type[OutputOptions]:

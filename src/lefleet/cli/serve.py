@@ -1,5 +1,6 @@
 """serve and replay: a checkpoint for many robots, and its captured requests computed again."""
 
+import json
 import logging
 import sys
 from collections import Counter
@@ -58,6 +59,8 @@ def manifest_for(command: ServeCommand, overrides: Sequence[str]) -> Manifest:
     """The manifest of a serve command; a checkpoint named there replaces that of the file."""
     if command.insecure:
         overrides = [*overrides, "--insecure=true"]
+    if command.tls:
+        overrides = [*overrides, f"--zenoh.tls={json.dumps(command.tls)}"]
     if not command.checkpoint:
         return load_manifest(command.manifest, overrides)
     found = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint")

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from sqlalchemy import URL, Engine, NullPool, StaticPool, create_engine, event, inspect
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import MISSING, BadInput, LeFleetError, why_not_a_folder
 from lefleet.ledger import schema
 from lefleet.ledger.store import READS, Ledger
 from lefleet.process import is_held
@@ -32,6 +32,7 @@ def open_ledger(workdir: Path, *, create: bool = True, migrate: bool = True) -> 
     nothing half made, because a migration is one transaction.
     """
     path = workdir / FILE
+    _require_folder(workdir)
     if not create and not path.exists():
         raise BadInput(
             f"workdir: there is no ledger in {workdir}.",
@@ -51,6 +52,7 @@ def open_ledger(workdir: Path, *, create: bool = True, migrate: bool = True) -> 
 def read_ledger(workdir: Path) -> Ledger:
     """The ledger of `workdir`, only to read; writes no file. A missing one has no runs."""
     path = workdir / FILE
+    _require_folder(workdir)
     engine = _reading(path)
     revision = _revision(engine) if path.exists() else None
     if revision is None:
@@ -59,6 +61,12 @@ def read_ledger(workdir: Path) -> Ledger:
     elif revision != schema.REVISION:
         raise _other_schema(path, revision)
     return Ledger(engine)
+
+
+def _require_folder(workdir: Path) -> None:
+    """A missing one is none that cannot be used."""
+    if (problem := why_not_a_folder(workdir)) not in ("", MISSING):
+        raise BadInput(f"workdir: {workdir} {problem}.", "Name another --workdir.")
 
 
 def _writing(path: Path) -> Engine:

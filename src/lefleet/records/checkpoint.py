@@ -38,7 +38,8 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     rename_map: dict[str, str] = {}
     """Observation keys of the dataset to those that the policy expects."""
     memory_data: bool = True
-    """Serve state data from memory where LeRobot's version is known (identical samples)."""
+    """Read state data from memory, with the same samples, where LeRobot's version is known.
+    --no-memory-data: let LeRobot read it from disk, frame by frame, which is slower."""
     extra_args: tuple[str, ...] = ()
     """Further flags for lerobot-train, as they are. On the command line: after a lone --."""
 

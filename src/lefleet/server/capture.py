@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, why_not_a_folder
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings
 from lefleet.records.border import Strict
 from lefleet.server.manifest import CaptureSettings, Manifest
@@ -154,8 +154,8 @@ class CaptureRing:
 
 def read_captures(folder: Path) -> Iterator[tuple[str, Capture]]:
     """Name and content of each capture in the folder, oldest first."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder}: there is no such folder.", "Name the capture.dir of a server.")
+    if problem := why_not_a_folder(folder):
+        raise BadInput(f"{folder} {problem}.", "Name the capture.dir of a server.")
     for _, path in _captures(folder):
         try:
             with path.open("rb") as file:

@@ -87,8 +87,9 @@ class Manifest(Strict, frozen=True, kw_only=True):
     http_host: str = "127.0.0.1"
     http_port: Port = 0
     """For health and metrics. 0: none."""
-    audit: str = "stdout"
-    """Where a line for each request goes: stdout, none, or a file's path, which has a / in it."""
+    audit: str = "auto"
+    """Where a line for each request goes: stdout, none, or a file's path, which has a / in it.
+    auto: stdout, unless that is a terminal."""
     capture: CaptureSettings | None = None
 
     @property
@@ -187,9 +188,9 @@ def _check(manifest: Manifest) -> None:
         raise BadInput("model.repo_or_path: it is empty.", "Name a checkpoint's folder or hub id.")
     if manifest.pin_task and not manifest.default_task:
         raise BadInput("pin_task: there is no task to pin.", "Give default_task.")
-    if manifest.audit not in ("stdout", "none") and "/" not in manifest.audit:
+    if manifest.audit not in ("auto", "stdout", "none") and "/" not in manifest.audit:
         raise BadInput(
-            f"audit: {manifest.audit!r} is neither stdout nor none nor a path.",
+            f"audit: {manifest.audit!r} is neither auto nor stdout nor none nor a path.",
             f"Write a file in this folder as ./{manifest.audit or 'audit.jsonl'}.",
         )
     if not manifest.http_host:

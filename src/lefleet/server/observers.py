@@ -208,10 +208,11 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def open_audit(where: str) -> AuditLog | None:
-    """The log that a manifest names: stdout, none, or a file, which is added to."""
-    if where == "none":
+    """The log that a manifest names: stdout, none, or a file, which is added to; for auto, stdout
+    unless a person looks at it."""
+    if where == "none" or (where == "auto" and sys.stdout.isatty()):
         return None
-    if where == "stdout":
+    if where in ("auto", "stdout"):
         return AuditLog(sys.stdout.buffer)
     path = Path(where).expanduser()
     try:

@@ -104,9 +104,13 @@ def require_simulable(checkpoint: CheckpointReference, field: str) -> None:
         known = {key: list(FEATURES[key]["shape"]) for key in FEATURES if key.startswith(start)}
         for key, feature in (config.get(side) or {}).items():
             if known.get(key) != feature["shape"]:
+                there = (
+                    f", the simulation's {known[key]}"
+                    if key in known
+                    else (", and does not exist in the simulation")
+                )
                 raise BadInput(
-                    f"{field}: the policy's {key} has shape {feature['shape']}, the simulation's "
-                    f"{known.get(key, 'does not exist')}.",
+                    f"{field}: the policy's {key} has shape {feature['shape']}{there}.",
                     "Use a policy trained on data of lefleet's simulation.",
                 )
 

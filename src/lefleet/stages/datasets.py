@@ -16,7 +16,7 @@ from lerobot.datasets.dataset_tools import split_dataset
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
-from lefleet.errors import BadInput, StageFailed
+from lefleet.errors import BadInput, StageFailed, why_not_a_folder
 from lefleet.records import AddedData, AttemptCounts, DatasetRecord, ExistingDataset
 from lefleet.rollouts import Finished
 from lefleet.sim.encode import FPS
@@ -119,6 +119,8 @@ def describe_dataset(
 
 def local_metadata(root: Path, repo_id: str = "") -> LeRobotDatasetMetadata:
     """Metadata of a dataset folder; BadInput when it is none."""
+    if problem := why_not_a_folder(root):
+        raise BadInput(f"root: {root} {problem}.", "Name the folder of a LeRobotDataset.")
     if not (root / "meta" / "info.json").is_file():
         raise BadInput(
             f"root: {root} is not a LeRobotDataset (it has no meta/info.json).",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lefleet.errors import BadInput
+from lefleet.errors import MISSING, BadInput, why_not_a_folder
 from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
 from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import RECORD, REQUEST, StageFolder, read_record
@@ -47,8 +47,9 @@ def find_checkpoint(name: str, field: str, revision: str = "main") -> Checkpoint
 
     `revision` is the hub's; folders have none.
     """
-    folder = Path(name).resolve()
-    if folder.is_dir():
+    problem = why_not_a_folder(name)
+    if not problem:
+        folder = Path(name).resolve()
         record = read_record(folder)
         if isinstance(record, CheckpointRecord):
             found = _weights(folder, record, field)
@@ -57,8 +58,8 @@ def find_checkpoint(name: str, field: str, revision: str = "main") -> Checkpoint
         digest = checkpoint_digest(found)
         _require_unchanged(found, digest, field)
         return CheckpointReference(str(found), digest)
-    if not is_hub_id(name):
-        raise BadInput(f"{field}: {name} does not exist.", _CHECKPOINT_REMEDY)
+    if problem != MISSING or not is_hub_id(name):
+        raise BadInput(f"{field}: {name} {problem}.", _CHECKPOINT_REMEDY)
     return _from_hub(name, field, revision)
 
 
@@ -88,9 +89,9 @@ def find_dataset(name: str, field: str) -> DatasetReference:
 
 
 def require_dataset_folder(name: str, field: str) -> None:
-    """Raise BadInput where there is no folder of this name."""
-    if not Path(name).is_dir():
-        raise BadInput(f"{field}: {name} does not exist.", _DATASET_REMEDY)
+    """Raise BadInput where there is no folder of this name that can be read."""
+    if problem := why_not_a_folder(name):
+        raise BadInput(f"{field}: {name} {problem}.", _DATASET_REMEDY)
 
 
 _CHECKPOINT_REMEDY = (
