@@ -24,6 +24,7 @@ Name = Literal[
     "recovery",
     "clients",
     "hostile",
+    "help",
 ]
 ORDER: tuple[Name, ...] = get_args(Name)
 

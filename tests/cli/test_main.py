@@ -102,6 +102,12 @@ def test_help_names_every_form_of_a_checkpoint(lefleet, monkeypatch, command):
     assert "hub id" in out
 
 
+def test_a_flag_that_switches_something_off_says_what_happens_then(lefleet, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    _, out, _ = lefleet("train", "--help")
+    assert "--no-memory-data: let LeRobot read it from disk" in out
+
+
 def test_the_version_is_that_of_the_installed_package(lefleet):
     assert lefleet("--version") == (0, f"{version('lefleet')}\n", "")
 

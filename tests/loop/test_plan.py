@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from lefleet.cli.parse import parse
 from lefleet.loop.config import load_config
-from lefleet.loop.plan import plan_lines
+from lefleet.loop.plan import by_hand, plan_lines
 from lefleet.loop.requests import count_tasks
 from lefleet.loop.state import RunStage
-from lefleet.records import Budgets, RunConfig, Rung
+from lefleet.records import (
+    Budgets,
+    EvaluateRequest,
+    ExistingDataset,
+    ExpertDemos,
+    ImproveRequest,
+    RunConfig,
+    Rung,
+    TrainRequest,
+)
 from tests.loop.states import play
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -48,18 +58,38 @@ def test_every_cycle_trains_with_the_exact_flags(planned):
         assert f"--output_dir={folder}/r/cycle_{number}/train/training" in argv
 
 
-def test_every_stage_can_be_started_by_hand(planned):
+def test_every_stage_but_the_gates_is_a_command_for_a_person(planned):
     config, lines, folder = planned
-    execs = [argv[-1] for argv in commands(lines, "lefleet", "stage", "exec")]
+    typed = [parse(argv[1:]).command for argv in commands(lines, "lefleet")]
     last = config.budgets.cycles - 1
     improves = config.improve.method != "none"
-    assert execs == [
+    assert [str(command.out) for command in typed] == [
         f"{folder}/r/cycle_{number}/{stage}"
         for number in range(config.budgets.cycles)
-        for stage in ("collect", "train", "evaluate", "gate", "improve")
-        if not (stage == "gate" and number == 0)
-        and not (stage == "improve" and (number == last or not improves))
+        for stage in ("collect", "train", "evaluate", "improve")
+        if not (stage == "improve" and (number == last or not improves))
     ]
+    assert not any("stage exec" in line or "rollouts.worker" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ExpertDemos(tasks=("push", "reach"), noise=0.1, add_to=("a", "b")),
+        ExistingDataset(repo_id="user/name", tasks=("pick up the cube",)),
+        TrainRequest(
+            dataset="a b",
+            policy={"dim_model": "8"},
+            memory_data=False,
+            extra_args=("--steps=7", "--x", "y"),
+        ),
+        EvaluateRequest(checkpoint="c", env={"type": "pusht", "task": "PushT-v0"}, seed=7),
+        ImproveRequest(checkpoint="c", demos="d", mixing_ratio=0.25),
+    ],
+)
+def test_the_command_for_a_person_asks_for_the_same(request_):
+    typed = parse(list(by_hand(request_, Path("out"))[1:])).command
+    assert (typed.request, typed.out) == (request_, Path("out"))
 
 
 def test_a_plan_has_the_steps_of_a_run_whose_checkpoints_are_all_blessed(planned):

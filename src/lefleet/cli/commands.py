@@ -114,7 +114,7 @@ class RunCommand(WorkdirOptions):
     config: Annotated[Path, arg(aliases=["-c"])]
     """YAML file, see configs/."""
     plan: bool = False
-    """Print the stages and the exact commands without running them."""
+    """Print the stages and the commands that would run each of them, and run nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class DemoCommand(WorkdirOptions):
     """Run three real cycles on this machine in minutes, and watch success rise."""
 
     plan: bool = False
-    """Print the stages and the exact commands without running them."""
+    """Print the stages and the commands that would run each of them, and run nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,16 +1,19 @@
-"""What a run would do: its stages and the exact child commands, without doing anything."""
+"""What a run would do: its stages as commands, and LeRobot's below them, without doing anything."""
 
 import shlex
-import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
 from lefleet.loop.state import first_rung, is_same, steps_of_cycle
 from lefleet.records import (
     CompareRequest,
     EvaluateRequest,
+    ExistingDataset,
     ExpertDemos,
     ExpertGrowth,
     ImproveRequest,
@@ -111,7 +114,8 @@ def _stage_lines(inputs: CycleInputs, stage: str) -> Iterator[str]:
     request = make_request(inputs, stage)
     folder = stage_folder(inputs.run_folder, inputs.cycle, stage)
     yield f"  {stage}: {_words(request, inputs)}"
-    yield "    " + shlex.join(("lefleet", "stage", "exec", str(folder)))
+    if command := by_hand(request, folder):
+        yield "    " + shlex.join(command)
     for argv in _children(request, inputs, folder):
         yield "      " + shlex.join(argv)
 
@@ -146,7 +150,7 @@ def _start(request: TrainRequest, inputs: CycleInputs) -> str:
 
 
 def _children(request: Request, inputs: CycleInputs, folder: Path) -> Iterator[tuple[str, ...]]:
-    """Commands of the processes that the stage starts."""
+    """LeRobot's programs that the stage starts."""
     match request:
         case TrainRequest():
             dataset = _planned_data(inputs, Path(request.dataset))
@@ -167,11 +171,41 @@ def _children(request: Request, inputs: CycleInputs, folder: Path) -> Iterator[t
             block = stock_block(request)
             yield eval_command(block, str(weights), folder / "candidate")
             yield eval_command(block, request.baseline, folder / "baseline")
-        case EvaluateRequest() | CompareRequest() | ExpertDemos() | ImproveRequest():
-            device = "cpu" if isinstance(request, ExpertDemos) else request.device
-            yield (sys.executable, "-m", "lefleet.rollouts.worker", device)
         case _:
             return
+
+
+_BY_HAND: dict[type, tuple[str, ...]] = {
+    ExpertDemos: ("collect", "expert"),
+    ExistingDataset: ("collect", "dataset"),
+    TrainRequest: ("train",),
+    EvaluateRequest: ("eval",),
+    ImproveRequest: ("improve",),
+}
+
+
+def by_hand(request: Request, folder: Path) -> tuple[str, ...]:
+    """The command that runs a stage alone; none for a gate, whose seeds only its run may use."""
+    if type(request) not in _BY_HAND:
+        return ()
+    flags: list[str] = []
+    further: tuple[str, ...] = ()
+    for field in msgspec.structs.fields(request):
+        value = getattr(request, field.name)
+        factory = field.default_factory
+        default = field.default if factory is msgspec.NODEFAULT else factory()
+        name = field.name.replace("_", "-")
+        if value == default:
+            continue
+        if field.name == "extra_args":
+            further = ("--", *value)
+        elif isinstance(value, bool):
+            flags.append(f"--{name}" if value else f"--no-{name}")
+        elif isinstance(value, dict):
+            flags += [f"--{name}", *chain.from_iterable(value.items())]
+        else:
+            flags += [f"--{name}", *(value if isinstance(value, tuple) else (str(value),))]
+    return ("lefleet", *_BY_HAND[type(request)], *flags, "--out", str(folder), *further)
 
 
 class PlannedData(NamedTuple):

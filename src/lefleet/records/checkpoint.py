@@ -24,7 +24,8 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     batch_size: Positive = 64
     """Samples per step."""
     learning_rate: LearningRate = 1e-3
-    """Peak learning rate of the small state policy."""
+    """Peak learning rate of the small state policy. Others have LeRobot's, or that in policy:
+    --policy optimizer_lr VALUE."""
     save_every: NotNegative = 0
     """Steps between checkpoints to resume from. 0: a fifth of the training."""
     log_every: Positive = 50
