@@ -80,11 +80,33 @@ def test_demo_takes_overrides_too():
     assert (command, overrides) == (DemoCommand(plan=True), ("--seed=3",))
 
 
-@pytest.mark.parametrize("command", ["resume a", "stop a", "status", "doctor"])
+@pytest.mark.parametrize("command", ["stop a", "status", "doctor"])
 def test_other_commands_take_no_overrides(lefleet, command):
     code, _, err = lefleet(*command.split(), "--a.b=c")
     assert code == 2
     assert "a.b" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("resume a --seed=3", "lefleet: seed: only budgets can be changed"),
+        ("resume --budgets.cycles=3 a --a.b=c", "lefleet: a.b: only budgets can be changed"),
+        ("resume --budgets.cycles=1 a", "lefleet: budgets.cycles: 2 cycles of a have begun"),
+        ("resume a --budgets.cycles 6", "lefleet: --budgets.cycles: its value must follow an =."),
+        ("resume --all --budgets.cycles=6", "lefleet: --budgets.cycles=6: budgets are changed"),
+        ("run -c {} --from a:0", "lefleet: name: there is a run called a, which started without"),
+        ("run -c {} --from=b --name=c", "lefleet: from: b has not decided about a cycle yet."),
+        ("run -c {} --from a --name=a --plan", "lefleet: from: a cannot start from itself."),
+    ],
+)
+def test_a_run_that_cannot_continue_or_start_so_exits_2(lefleet, two_runs, tmp_path, line, problem):
+    path = tmp_path / "a.yaml"
+    path.write_text("name: a\ntasks: [push]\nladder: [{name: small}]\n")
+    code, out, err = lefleet(*line.format(path).split())
+    assert (code, out) == (2, "")
+    assert err.startswith(problem)
+    assert (two_runs.run("a").budgets, two_runs.run("c")) == (None, None)
 
 
 def test_resume_all_leaves_stopped_runs_alone_and_names_them(lefleet, two_runs):

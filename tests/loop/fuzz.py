@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.ledger import Ledger, open_ledger
-from lefleet.loop.runs import begin, is_controlled, resume
+from lefleet.loop.runs import begin, change_budgets, is_controlled, resume
+from lefleet.loop.state import stored_config
 from lefleet.process import processes_marked
 from lefleet.records import (
     Budgets,
@@ -55,9 +56,11 @@ class Seen(NamedTuple):
 class Fuzz:
     """One run under attack. `kills` counts by target, `overlaps` lists what must not be."""
 
-    def __init__(self, workdir: Path, config: RunConfig, seed: int) -> None:
+    def __init__(self, workdir: Path, config: RunConfig, seed: int, extended: int = 0) -> None:
+        """`extended` is a number of cycles that the run is given once it has finished."""
         self.workdir = workdir
         self.config = config
+        self._cycles = extended or config.budgets.cycles
         self.kills: Counter[str] = Counter()
         self.overlaps: list[str] = []
         self._random = random.Random(seed)
@@ -97,7 +100,7 @@ class Fuzz:
         )
         assert set(committed.values()) == {1}, committed
         decisions = self._ledger.decisions(self.config.name)
-        assert [decision.cycle for decision in decisions] == list(range(self.config.budgets.cycles))
+        assert [decision.cycle for decision in decisions] == list(range(self._cycles))
         assert_journal_equals_table(self._ledger, self.config.name, self._folder)
 
     def _kill_one(self, targets: list[str]) -> bool:
@@ -170,6 +173,10 @@ class Fuzz:
     def _is_finished(self) -> bool:
         row = self._row()
         assert row.state != "failed", row.reason
+        if row.state == "finished" and stored_config(row).budgets.cycles < self._cycles:
+            overrides = (f"--budgets.cycles={self._cycles}",)
+            change_budgets(self._ledger, self.workdir, row, overrides)
+            return False
         return row.state == "finished"
 
     @staticmethod

@@ -18,6 +18,7 @@ from lefleet.process import processes_marked
 from lefleet.records import RunConfig
 from lefleet.stages.run import STAGE_MARK
 from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
+from tests.loop.states import config
 
 pytestmark = pytest.mark.xdist_group("loop")
 
@@ -203,7 +204,7 @@ def heeding_permissions() -> tuple[str, ...]:
 def test_a_config_that_changed_is_not_the_same_run(tmp_path):
     workdir = tmp_path / "runs"
     ledger = open_ledger(workdir)
-    ledger.create_run("tiny", msgspec.to_builtins(tiny_config("tiny", cycles=2)))
+    ledger.create_run("tiny", msgspec.to_builtins(config(name="tiny")))
     refused = run("run", "-c", config_file(tmp_path), "--workdir", workdir)
     assert refused.returncode == 2
     assert "another config" in refused.stderr

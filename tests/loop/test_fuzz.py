@@ -112,7 +112,7 @@ def test_three_hundred_kills(tmp_path):
     kill_while_creating(tmp_path / "ledgers", kills=100, seed=7)
     kills: dict[str, int] = {}
     for number in range(4):
-        fuzz = Fuzz(tmp_path / "runs", tiny_config(f"run{number}", cycles=2), seed=number)
+        fuzz = Fuzz(tmp_path / "runs", tiny_config(f"run{number}"), seed=number, extended=2)
         fuzz.attack({"controller": 30, "stage": 6, "train": 6, "child": 10}, deadline_s=1500)
         fuzz.assert_sound()
         for target, count in fuzz.kills.items():

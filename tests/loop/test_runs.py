@@ -7,24 +7,38 @@ import os
 import msgspec
 import pytest
 
-from lefleet.errors import StageFailed
-from lefleet.ledger import open_ledger
+from lefleet.errors import BadInput, StageFailed
+from lefleet.ledger import open_ledger, store
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
-from lefleet.loop.runs import is_controlled, last_log_line, resume, start_controller, stop
+from lefleet.loop.origin import OriginName
+from lefleet.loop.runs import (
+    begin,
+    change_budgets,
+    is_controlled,
+    last_log_line,
+    resume,
+    start_controller,
+    stop,
+)
+from lefleet.loop.state import RunStage, next_step, read_state
 from lefleet.process import launch
-from tests.loop.states import config
+from lefleet.records import Budgets
+from tests.ledger.ledgers import REQUEST
+from tests.loop.states import config, decision, record
 
 
 class Controlled:
     """A run whose controller is this test."""
+
+    of = config()
 
     def __init__(self, workdir) -> None:
         self.workdir = workdir
         self.folder = workdir / "r"
         self.folder.mkdir()
         self.ledger = open_ledger(workdir)
-        self.ledger.create_run("r", msgspec.to_builtins(config()))
+        self.ledger.create_run("r", msgspec.to_builtins(self.of))
         self.lock = os.open(self.folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.started = 0
@@ -116,3 +130,145 @@ def test_a_controller_that_outlives_its_starter_is_no_leak(tmp_path, recwarn):
     start_controller(tmp_path, "unknown")
     gc.collect()
     assert [one.message for one in recwarn if one.category is ResourceWarning] == []
+
+
+class Ended(Controlled):
+    """A finished run of one cycle, without a controller."""
+
+    def __init__(self, workdir) -> None:
+        super().__init__(workdir)
+        self.leave()
+        for stage in ("collect", "train", "evaluate"):
+            attempt = self.ledger.start_attempt("r", 0, stage, REQUEST)
+            self.ledger.commit_stage(attempt, record(0, stage))
+        self.ledger.record_decision("r", decision(0, "baseline", "c0"))
+        self.ledger.set_run_state("r", "finished", "all 1 cycles are done")
+
+    def change(self, *overrides: str) -> str:
+        return change_budgets(self.ledger, self.workdir, self.row(), overrides)
+
+    def step(self):
+        return next_step(read_state(self.ledger, self.row()))
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(Controlled, "of", config(budgets=Budgets(cycles=1)))
+    made = Ended(tmp_path)
+    monkeypatch.setattr(module, "start_controller", made.start)
+    yield made
+    os.close(made.lock)
+    made.ledger.close()
+
+
+def test_a_finished_run_continues_within_a_larger_budget(ended):
+    assert ended.change("--budgets.cycles=3") == "resumed"
+    assert (ended.row().state, ended.started) == ("running", 1)
+    state = read_state(ended.ledger, ended.row())
+    assert (state.config.budgets.cycles, state.planned_cycles) == (3, 1)
+    assert ended.step() == RunStage(1, "collect")
+    changed, resumed = ended.ledger.events("r")[-2:]
+    assert (changed.kind, changed.data) == ("budgets_changed", {"budgets": {"cycles": [1, 3]}})
+    assert resumed.kind == "run_resumed"
+
+
+def test_a_second_change_leaves_the_first_budget_known(ended):
+    ended.change("--budgets.cycles=3")
+    ended.change("--budgets.cycles=2", "--budgets.wall_hours=5")
+    state = read_state(ended.ledger, ended.row())
+    assert (state.config.budgets.cycles, state.planned_cycles) == (2, 1)
+    assert ended.ledger.events("r")[-2].data == {
+        "budgets": {"cycles": [3, 2], "wall_hours": [0.0, 5.0]}
+    }
+
+
+def test_a_kill_right_after_the_change_leaves_a_run_that_resumes(ended, monkeypatch):
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "start_controller", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ended.change("--budgets.cycles=3")
+    assert (ended.row().state, ended.step()) == ("running", RunStage(1, "collect"))
+    monkeypatch.setattr(module, "start_controller", ended.start)
+    assert resume(ended.ledger, ended.workdir, ended.row()) == "resumed"
+    assert ended.change("--budgets.cycles=3") == "resumed"
+    assert [one.kind for one in ended.ledger.events("r")].count("budgets_changed") == 1
+
+
+def test_a_change_that_fails_halfway_changes_nothing(ended, monkeypatch):
+    before, events = ended.row(), ended.ledger.events("r")
+    write = store._event
+
+    def disk_full(connection, run, kind, data) -> None:
+        write(connection, run, kind, data)
+        if kind == "run_resumed":
+            raise OSError("disk full")
+
+    monkeypatch.setattr(store, "_event", disk_full)
+    with pytest.raises(OSError, match="disk full"):
+        ended.change("--budgets.cycles=3")
+    assert (ended.row(), ended.ledger.events("r")) == (before, events)
+
+
+def test_a_run_with_a_controller_must_be_stopped_first(run):
+    with pytest.raises(BadInput, match=r"r is running within its budgets\..*lefleet stop r"):
+        change_budgets(run.ledger, run.workdir, run.row(), ("--budgets.cycles=9",))
+    assert run.row().budgets is None
+    assert change_budgets(run.ledger, run.workdir, run.row(), ("--budgets.cycles=3",)) == "attached"
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("--budgets.device_hours=1", "budgets.cycles: all 1 cycles of r are done. Allow more"),
+        ("--budgets.cycles=101", "budgets.cycles: one seed is enough for 100 cycles"),
+        ("--budgets.cycles=0", "budgets of r: budgets.cycles: "),
+        ("--budgets.wall_hours=0.00000001", "budgets.wall_hours: r has used "),
+        ("--seed=3", "seed: only budgets can be changed"),
+        ("--name=s", "name: only budgets can be changed"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(ended, override, problem):
+    before = ended.row()
+    with pytest.raises(BadInput) as caught:
+        ended.change("--budgets.evaluation_episodes=99", override)
+    assert str(caught.value).startswith(problem)
+    assert (ended.row(), ended.started) == (before, 0)
+
+
+def test_other_fields_lead_to_a_new_run(ended):
+    with pytest.raises(BadInput, match=r"lefleet run -c FILE --from r --name=NAME --seed=3"):
+        ended.change("--seed=3")
+
+
+def test_a_run_that_was_decided_to_stop_is_not_continued(ended):
+    ended.change("--budgets.cycles=3")
+    for stage in ("collect", "train", "evaluate", "gate"):
+        attempt = ended.ledger.start_attempt("r", 1, stage, REQUEST)
+        ended.ledger.commit_stage(attempt, record(1, stage))
+    ended.ledger.record_decision("r", decision(1, "stop", "c0"))
+    ended.ledger.set_run_state("r", "finished", "stop")
+    with pytest.raises(BadInput, match=r"ended with the decision stop in cycle 1.*--from r"):
+        ended.change("--budgets.cycles=9")
+
+
+def test_cycles_that_have_begun_are_not_cut(ended):
+    ended.change("--budgets.cycles=3")
+    ended.ledger.start_attempt("r", 1, "collect", REQUEST)
+    with pytest.raises(BadInput, match=r"budgets\.cycles: 2 cycles of r have begun.*at least 2"):
+        ended.change("--budgets.cycles=1")
+    assert ended.change("--budgets.cycles=2") == "resumed"
+
+
+def test_the_config_of_the_begin_and_the_one_of_now_both_find_the_run(ended):
+    ended.change("--budgets.cycles=3")
+    for cycles in (1, 3):
+        again = config(budgets=Budgets(cycles=cycles))
+        assert begin(ended.ledger, ended.workdir, again) == "resumed"
+    with pytest.raises(BadInput, match=r"other budgets.*lefleet resume r --budgets\.cycles=5"):
+        begin(ended.ledger, ended.workdir, config(budgets=Budgets(cycles=5)))
+    with pytest.raises(BadInput, match=r"another config \(seed differs\)"):
+        begin(ended.ledger, ended.workdir, config(seed=4))
+    with pytest.raises(BadInput, match=r"called r, which started without --from"):
+        begin(ended.ledger, ended.workdir, config(), OriginName("a", None))

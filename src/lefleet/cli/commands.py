@@ -113,6 +113,10 @@ class RunCommand(WorkdirOptions):
 
     config: Annotated[Path, arg(aliases=["-c"])]
     """YAML file, see configs/."""
+    start: Annotated[str, arg(name="from", metavar="RUN[:CYCLE]")] = ""
+    """Start from another run's data and from the checkpoint that is blessed after this cycle.
+    Default cycle: the last one that was decided. The new run needs a name of its own, has fresh
+    seeds, and the whole gate.alpha again."""
     plan: bool = False
     """Print the stages and the commands that would run each of them, and run nothing."""
 
@@ -127,7 +131,8 @@ class DemoCommand(WorkdirOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeCommand(WorkdirOptions):
-    """Resume a run, or attach to a running one."""
+    """Resume a run, or attach to a running one. Flags such as --budgets.cycles=6 change its
+    budgets first, which also continues a finished run."""
 
     run: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """Name of the run."""

@@ -92,7 +92,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
         case commands.ResumeCommand():
             from lefleet.cli.runs import resume
 
-            return resume(command)
+            return resume(command, overrides)
         case commands.StopCommand():
             from lefleet.cli.runs import stop
 

@@ -15,9 +15,9 @@ from lefleet.cli.overview import split_command
 from lefleet.cli.usage import flags, plain_mistakes
 from lefleet.errors import BadInput
 
-_WITH_FILE = ("run", "demo", "serve", "replay")
-"""Commands with a config file or manifest: a --key=value flag that is not among the command's own
-overrides a field of the file."""
+_WITH_FIELDS = ("run", "demo", "resume", "serve", "replay")
+"""Commands with a config or manifest: a --key=value flag that is not among the command's own
+overrides a field of it."""
 _ALSO_A_FIELD = "--insecure"
 """A flag of serve and a field of its manifest: --insecure and --insecure=true both work."""
 
@@ -33,7 +33,7 @@ def parse(arguments: list[str]) -> ParsedCommand:
     """Arguments to a command. A command's --help prints it and exits."""
     name, given = split_command(arguments)
     command_type = _command_type(name)
-    if name in _WITH_FILE:
+    if name in _WITH_FIELDS:
         overrides = [one for one in given if _is_override(one, command_type)]
         own = [one for one in given if one not in overrides]
         _require_equals_signs(own, command_type)

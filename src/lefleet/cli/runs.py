@@ -22,13 +22,15 @@ from lefleet.cli.parse import absolute
 from lefleet.cli.report import resume_hint
 from lefleet.cli.view import HAPPENED, attach
 from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger import open_ledger
+from lefleet.ledger import open_ledger, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.config import check_workdir, load_config
 from lefleet.loop.controller import Controller
+from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.runs import find
+from lefleet.records import RunConfig, RunOrigin
 
 DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 
@@ -49,28 +51,45 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
     config = load_config(path, overrides)
     workdir = absolute(command.workdir, "workdir")
     check_workdir(workdir)
+    named = command.start if isinstance(command, RunCommand) else ""
+    start = parse_origin(named) if named else None
     if command.plan:
-        lines = list(plan_lines(config, workdir / config.name))
+        lines = list(plan_lines(config, workdir / config.name, _origin(workdir, config, start)))
         if command.json:
             print_json({"lines": lines})
         else:
             print("\n".join(lines))
         return 0
     with closing(open_ledger(workdir)) as ledger:
-        happened = loop_runs.begin(ledger, workdir, config)
+        happened = loop_runs.begin(ledger, workdir, config, start)
     return attach(workdir, config.name, happened, as_json=command.json)
 
 
-def resume(command: ResumeCommand) -> int:
-    """Resume one run and show it until it ends, or resume all runs and return."""
+def _origin(workdir: Path, config: RunConfig, start: OriginName | None) -> RunOrigin | None:
+    """What a planned run would start from."""
+    if start is None:
+        return None
+    with closing(read_ledger(workdir)) as ledger:
+        return find_origin(ledger, workdir, start, config)
+
+
+def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
+    """Resume one run, perhaps within other budgets, and show it until it ends; or resume all runs
+    and return."""
     if bool(command.run) == command.all:
         given = "both a name and --all" if command.all else "none"
         raise BadInput(f"run: {given} given.", "Name one, or use --all.")
+    if command.all and overrides:
+        raise BadInput(f"{overrides[0]}: budgets are changed one run at a time.", "Name the run.")
     workdir = absolute(command.workdir, "workdir")
     if command.all:
         return _resume_all(workdir, as_json=command.json)
     with closing(open_ledger(workdir, create=False)) as ledger:
-        happened = loop_runs.resume(ledger, workdir, find(ledger, command.run))
+        row = find(ledger, command.run)
+        if overrides:
+            happened = loop_runs.change_budgets(ledger, workdir, row, overrides)
+        else:
+            happened = loop_runs.resume(ledger, workdir, row)
     return attach(workdir, command.run, happened, as_json=command.json)
 
 

@@ -243,6 +243,11 @@ def _print_event(run: str, event: EventRow) -> None:
             text = f"{where}: {data['stage']} {event.kind[6:]}: {data['error']}"
         case "decision":
             text = f"{where}: {data['decision'].upper()}: {data['why']}"
+        case "run_created" if "origin" in data:
+            text = f"starts from {data['origin']}"
+        case "budgets_changed":
+            changes = (f"{name} {was} → {now}" for name, (was, now) in data["budgets"].items())
+            text = f"budgets changed: {', '.join(changes)}"
         case "run_resumed" | "stop_requested":
             text = f"{run}: {event.kind.replace('_', ' ')}"
         case _:
