@@ -8,11 +8,13 @@ from lefleet.records import (
     AttemptCounts,
     Decision,
     GateResult,
+    OriginData,
     PolicyResult,
     Rate,
     Record,
     RunConfig,
     Rung,
+    RunOrigin,
 )
 from tests.samples import (
     checkpoint_record,
@@ -82,6 +84,20 @@ def decision(cycle: int, outcome: str, blessed: str = "", rung: int = 0, **chang
 
 def cycle(index: int, *stages: str, decided: Decision | None = None) -> CycleState:
     return CycleState(index, {stage: record(index, stage) for stage in stages}, decided)
+
+
+def origin(**changes) -> RunOrigin:
+    """Cycle 2 of a run `a`, whose three cycles used seeds."""
+    values = {
+        "run": "a",
+        "cycle": 2,
+        "checkpoint": checkpoint_record(digest="a2", path="/a2"),
+        "result": result(3),
+        "rung": Rung(name="small"),
+        "data": (OriginData(path="/a/data", digest="d"),),
+        "seed_cycles": 3,
+    }
+    return RunOrigin(**values | changes)
 
 
 def state(*cycles: CycleState, of: RunConfig | None = None, **changes) -> RunState:

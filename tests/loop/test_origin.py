@@ -18,7 +18,7 @@ from lefleet.records import (
 )
 from lefleet.stages.digest import checkpoint_digest
 from tests.ledger.ledgers import REQUEST
-from tests.loop.states import BLESSING, config, decision, result
+from tests.loop.states import BLESSING, config, decision, gate, result
 from tests.samples import (
     checkpoint_record,
     comparison_record,
@@ -65,7 +65,10 @@ class Runs:
                     mine = state.current.checkpoint().digest
                     kept = before.digest if before else ""
                     blessed = mine if word in BLESSING else kept
-                    blessing = decision(cycle, word, blessed, state.rung(), candidate=mine)
+                    values = {"candidate": mine}
+                    if state.current.gate():
+                        values["gate"] = gate("better" if word == "promote" else "inconclusive")
+                    blessing = decision(cycle, word, blessed, state.rung(), **values)
                     self.ledger.record_decision(name, blessing)
         return made
 
@@ -125,7 +128,8 @@ def test_a_run_starts_with_the_other_runs_data_and_is_gated_from_its_first_cycle
     assert made[0, "gate"].baseline == blessed.path
     assert parts(made[1, "collect"])[-1] == "0/collect/dataset"
     assert made[1, "collect"].add_to[-1].startswith(str(runs.workdir / "b"))
-    assert [len(runs.state("b").gates_before(cycle)) for cycle in (0, 1, 2)] == [0, 1, 2]
+    assert [one.cycle for one in runs.state("b").gates_before(2)] == [0, 1]
+    assert runs.state("b").planned_gates == 3
 
 
 def test_a_cycle_is_named_and_what_was_blessed_then_is_taken(runs):

@@ -21,7 +21,7 @@ from lefleet.records import (
     Rung,
     TrainRequest,
 )
-from tests.loop.states import play
+from tests.loop.states import origin, play
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -138,6 +138,30 @@ def test_improving_is_planned_where_the_config_asks_for_it(planned):
     improvements = [line for line in lines if line.startswith("  improve:")]
     expected = 0 if config.improve.method == "none" else config.budgets.cycles - 1
     assert len(improvements) == expected
+
+
+def test_a_run_from_another_one_is_planned_with_what_it_takes(tmp_path):
+    of = RunConfig(name="r", ladder=(Rung(name="small"),), budgets=Budgets(cycles=2))
+    lines = list(plan_lines(of, tmp_path, origin()))
+    assert lines[2:5] == [
+        "from a:2: blessed checkpoint a2, 3 of 4 episodes successful",
+        "  data: 1 datasets of a, which every cycle adds to",
+        "  training: continues from that checkpoint, of rung small",
+    ]
+    collected, *_ = [line for line in lines if line.startswith("  collect:")]
+    assert collected.endswith("2 new demonstrations per task, 2 in all beside those of a")
+    gates = [line for line in lines if line.startswith("  gate:")]
+    assert [line.split("seed ")[1].split(",")[0] for line in gates] == ["300030000", "300040000"]
+    (training, _) = commands(lines, sys.executable, "-m", "lefleet.compat.train")
+    assert "--policy.path=/a2" in training
+    assert f"--dataset.root={tmp_path}/cycle_0/collect/merged" in training
+
+
+def test_a_run_with_another_policy_is_planned_to_begin_anew(tmp_path):
+    of = RunConfig(name="r", ladder=(Rung(name="big", policy={"dim_model": "9"}),))
+    lines = list(plan_lines(of, tmp_path, origin()))
+    assert lines[4].startswith("  training: begins anew, because no rung has the policy of small;")
+    assert "  train: 1000 steps of act" in lines
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_a_run_with_a_controller_must_be_stopped_first(run):
     [
         ("--budgets.device_hours=1", "budgets.cycles: all 1 cycles of r are done. Allow more"),
         ("--budgets.cycles=101", "budgets.cycles: one seed is enough for 100 cycles"),
-        ("--budgets.cycles=0", "budgets of r: budgets.cycles: "),
+        ("--budgets.cycles=0", "--budgets.cycles: Expected `int` >= 1."),
         ("--budgets.wall_hours=0.00000001", "budgets.wall_hours: r has used "),
         ("--seed=3", "seed: only budgets can be changed"),
         ("--name=s", "name: only budgets can be changed"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lefleet.loop.decide import make_decision
 from lefleet.loop.state import Decide, EndRun, RunStage, next_step
 from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan
-from tests.loop.states import config, cycle, decision, gate, play, result, state
+from tests.loop.states import config, cycle, decision, gate, origin, play, result, state
 from tests.samples import evaluation_record
 
 IMPROVING = ImprovePlan(method="correct")
@@ -179,3 +179,10 @@ def test_a_finite_list_of_initial_states_gives_no_promise_for_the_run():
     finite = config(evaluate=EvaluatePlan(initial_states=50))
     assert state(of=finite).gate_level(1).guarantee == "none"
     assert state().gate_level(1).guarantee == "run"
+
+
+def test_gates_are_planned_by_the_first_budget_and_one_more_where_something_is_blessed():
+    plan = config(budgets=Budgets(cycles=6))
+    assert state(of=plan).planned_gates == 5
+    assert state(of=plan, planned_cycles=3).planned_gates == 2
+    assert state(of=plan, planned_cycles=3, origin=origin()).planned_gates == 3

@@ -74,6 +74,7 @@ def status_of(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
         problem = error.problem
     known = {"id": row.id, "state": row.state, "reason": row.reason, "elapsed_s": None}
     nothing: dict[str, Any] = {
+        "origin": None,
         "budgets": {},
         "tasks": [],
         "cycles": [],
@@ -107,7 +108,8 @@ def shown(status: dict[str, Any]) -> Iterator[RenderableType]:
 def _headline(status: dict[str, Any]) -> str:
     state = "interrupted" if status["interrupted"] else status["state"]
     reason = f" ({status['reason']})" if status["reason"] else ""
-    text = f"{status['id']}: {state}{reason}"
+    origin = f", from {status['origin']}" if status["origin"] else ""
+    text = f"{status['id']}{origin}: {state}{reason}"
     if status["elapsed_s"] is None:
         return text
     word = "for" if state == "running" else "after"

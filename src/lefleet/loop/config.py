@@ -48,7 +48,7 @@ def with_budgets(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
             )
     raw = msgspec.to_builtins(config)
     merge(raw, overrides)
-    changed = converted(raw, RunConfig, f"budgets of {config.name}")
+    changed = converted(raw, RunConfig, f"budgets of {config.name}", overrides)
     _check(changed)
     return changed
 

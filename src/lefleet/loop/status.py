@@ -28,12 +28,13 @@ TASKS = "tasks.csv"
 def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
     """One run as JSON."""
     state = read_state(ledger, row)
-    blessed = state.blessed()
+    blessed, origin = state.blessed(), state.origin
     elapsed_s, running_s = _times(ledger, row)
     return {
         "id": row.id,
         "state": row.state,
         "reason": row.reason,
+        "origin": f"{origin.run}:{origin.cycle}" if origin else None,
         "elapsed_s": elapsed_s,
         "budgets": _budgets(state, usage(state, elapsed_s, running_s)),
         "tasks": list(state.config.tasks),
