@@ -15,6 +15,24 @@ if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
 
 TASKS = ("push", "pick-place", "door-open")
+SLOWEST = ("loop", "stages", "docs/test_security_page.py", "cli/test_serve.py", "server", "plugin")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A worker takes whole files, so that what a file shares is made once.
+
+    The slowest come first: a worker that gets one of them last would leave the other one idle.
+    """
+    here = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        file = item.path.relative_to(here)
+        return next((n for n, slow in enumerate(SLOWEST) if file.is_relative_to(slow)), 99)
+
+    items.sort(key=rank)
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(here))))
 
 
 @pytest.fixture(scope="session", autouse=True)
