@@ -78,6 +78,12 @@ def checkpoint(once: Callable, demos: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def weak(once: Callable, demos: Path) -> Path:
+    """A policy that is hardly trained: it succeeds seldom."""
+    return once(TrainRequest(dataset=str(demos), tasks=TASKS, steps=20), "weak")
+
+
+@pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of a checkpoint of `tiny`, by its builder's name; tests do not change it."""
     from tests.policy import tiny

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hostile")]
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
-LONGEST_S = 600
+LONGEST_S = 1200
 SHORT_S = 0.5
 LONG_S = 30.0
 MOST_MEMORY = 256 * MIB
@@ -123,7 +123,7 @@ def scene(tmp_path_factory):
     scene.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def attacker(scene):
     attacker = Attacker(scene)
     yield attacker

@@ -35,7 +35,7 @@ def tiny_config(name: str, cycles: int = 1) -> RunConfig:
         name=name,
         tasks=("push",),
         collect=ExpertGrowth(episodes_per_task=(1, 2)),
-        ladder=(Rung(name="tiny", steps=30, batch_size=8, num_workers=2),),
+        ladder=(Rung(name="tiny", steps=30, batch_size=8, num_workers=1),),
         evaluate=EvaluatePlan(episodes_per_task=1, videos_per_task=0),
         gate=GatePlan(max_pairs=1),
         budgets=Budgets(cycles=cycles),

@@ -35,7 +35,7 @@ if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1]:
         answers = run(self, work)
         yield next(answers)
         with open({switch!r}, "r+") as kills:
-            if len(kills.read()) < 3:
+            if len(kills.read()) < 2:
                 kills.write("x")
                 for worker in self._workers:
                     worker.kill()
@@ -44,16 +44,16 @@ if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1]:
 """
 
 
-def test_workers_killed_three_times_end_no_run_that_makes_progress(tmp_path, plant):
+def test_workers_killed_twice_end_no_run_that_makes_progress(tmp_path, plant):
     workdir = tmp_path / "runs"
-    growing = {"source": "expert", "episodes_per_task": [8]}
-    one_stage = {"cycles": 1, "collected_episodes": 8}
+    growing = {"source": "expert", "episodes_per_task": [6]}
+    one_stage = {"cycles": 1, "collected_episodes": 6}
     config = config_file(tmp_path, collect=growing, budgets=one_stage, max_attempts=1)
     plant(KILLED_WORKERS)
     finished = run("run", "-c", config, "--workdir", workdir)
     assert finished.returncode == 0, finished.stderr
-    assert attempts(workdir) == [("collect", "killed")] * 3 + [("collect", "committed")]
-    rows = open_ledger(workdir).attempts("tiny")[:3]
+    assert attempts(workdir) == [("collect", "killed")] * 2 + [("collect", "committed")]
+    rows = open_ledger(workdir).attempts("tiny")[:2]
     amounts = [0, *(one.recorded for one in rows)]
     assert amounts == sorted(set(amounts)), "every attempt recorded something new"
     words = {one.error.partition(" Its log is ")[0] for one in rows}
@@ -75,6 +75,7 @@ def test_a_diverging_training_is_ended_early_and_the_remedy_named(tmp_path):
     assert failed.returncode == 1
     assert "train of cycle 0: Training diverged" in failed.stderr
     assert "Lower learning_rate" in failed.stderr
+    assert "lefleet resume tiny" in failed.stderr
     assert attempts(workdir) == [("collect", "committed"), ("train", "failed")]
     assert open_ledger(workdir).run("tiny").state == "failed"
 
@@ -82,24 +83,24 @@ def test_a_diverging_training_is_ended_early_and_the_remedy_named(tmp_path):
 def test_an_episode_that_crashes_is_named_and_the_run_can_be_resumed(tmp_path, plant):
     workdir = tmp_path / "runs"
     three = {"source": "expert", "episodes_per_task": [3]}
-    config = config_file(tmp_path, collect=three, max_attempts=2, **ONE_STAGE)
+    config = config_file(tmp_path, collect=three, max_attempts=1, **ONE_STAGE)
     switch = plant(CRASH)
     failed = run("run", "-c", config, "--workdir", workdir)
     assert failed.returncode == 1
     assert "collect of cycle 0" in failed.stderr
     assert "push with seed 1 crashed, FloatingPointError" in failed.stderr
-    assert attempts(workdir) == [("collect", "failed")] * 2
+    assert attempts(workdir) == [("collect", "failed")]
     switch.unlink()
     resumed = run("resume", "tiny", "--workdir", workdir)
     assert resumed.returncode == 0, resumed.stderr
     assert open_ledger(workdir).run("tiny").state == "finished"
-    assert attempts(workdir)[-1] == ("collect", "committed")
+    assert attempts(workdir) == [("collect", "failed"), ("collect", "committed")]
 
 
 def test_a_stage_that_hangs_is_ended_and_started_again(tmp_path, plant):
-    workdir, config = tmp_path / "runs", config_file(tmp_path, hang_after_s=30.0, **ONE_STAGE)
+    workdir, config = tmp_path / "runs", config_file(tmp_path, hang_after_s=15.0, **ONE_STAGE)
     plant(HANG)
     finished = run("run", "-c", config, "--workdir", workdir)
     assert finished.returncode == 0, finished.stderr
-    assert "collect failed: no activity for 30 s" in finished.stderr
+    assert "collect failed: no activity for 15 s" in finished.stderr
     assert attempts(workdir)[:2] == [("collect", "failed"), ("collect", "committed")]

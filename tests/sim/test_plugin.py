@@ -7,8 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from lefleet.sim import plugin
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, STATE_NAMES
 from lefleet.sim.plugin import LeFleetMetaWorld, MetaWorldEnv
+from lefleet.sim.render import NoGraphics
 from lefleet.sim.world import World
 
 
@@ -43,19 +45,33 @@ def test_frames_are_rgb_and_show_something():
     assert red_arm.mean() > 0.02, "the red arm is not red: channels are swapped"
 
 
-def test_without_graphics_the_message_says_what_to_install():
-    program = (
-        "from lefleet.sim.plugin import MetaWorldEnv\n"
-        "from lefleet.sim.render import graphics_problem\n"
-        "env = MetaWorldEnv('push'); env.reset(seed=0); print(env.render().max())\n"
-        "print(graphics_problem() is not None)"
-    )
-    environment = {**os.environ, "MUJOCO_GL": "disable"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["0", "True"]
-    assert "apt-get install libegl1" in done.stderr
+NO_GRAPHICS = """
+from lefleet.sim.render import NoGraphics, Renderer, graphics_problem
+from lefleet.sim.world import World
+try:
+    Renderer(World("push").sim, 8)
+except NoGraphics as error:
+    print(error)
+assert graphics_problem()
+"""
+
+
+def test_without_graphics_frames_are_black_and_the_message_says_what_to_install(
+    monkeypatch,
+):
+    """MuJoCo chooses its library once, so that another process has none."""
+    argv, environment = [sys.executable, "-c", NO_GRAPHICS], os.environ | {"MUJOCO_GL": "disable"}
+    child = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
+    assert "apt-get install libegl1" in child.stdout
+
+    def no_graphics(*_):
+        raise NoGraphics(child.stdout)
+
+    monkeypatch.setattr(plugin, "Renderer", no_graphics)
+    env = MetaWorldEnv("push")
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="apt-get install libegl1"):
+        assert env.render().max() == 0
 
 
 def test_lerobot_gets_one_group_per_task():
