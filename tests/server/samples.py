@@ -7,28 +7,13 @@ import msgspec
 from lefleet.server.capture import Captured
 from lefleet.server.handshake import HandshakeRules, Occupancy, session_limits
 from lefleet.server.observers import RequestOutcome
+from lefleet.server.session import Session
 from lefleet_client import wire
 from tests.client.wire import samples
 
-CONTRACT = wire.Contract(
-    action_names=("shoulder.pos", "gripper.pos"),
-    vectors={"observation.state": ("shoulder.pos", "gripper.pos", "wrist.pos")},
-    cameras={"observation.images.top": (480, 640, 3)},
-    fps=30.0,
-    policy_type="act",
-    robot_type="so101",
-)
-CAPABILITIES = wire.Capabilities(
-    model="lerobot/act",
-    revision="main",
-    digest="d1",
-    contract=CONTRACT,
-    chunk_size=100,
-    n_action_steps=100,
-    n_obs_steps=1,
-    supports_rtc=False,
-    rtc_horizon=0,
-    serving_mode="shared",
+CONTRACT = samples.CONTRACT
+CAPABILITIES = msgspec.structs.replace(
+    samples.CAPABILITIES, chunk_size=100, n_action_steps=100, n_obs_steps=1, rtc_horizon=0
 )
 RULES = HandshakeRules(
     capabilities=CAPABILITIES,
@@ -61,6 +46,20 @@ def session_open(**changes) -> wire.SessionOpen:
 
 
 LIMITS = session_limits(session_open(), CAPABILITIES)
+
+
+def session(name: str, **values) -> Session:
+    """What a robot of this name has open."""
+    return Session(
+        id=name,
+        opened=session_open(client_id=name),
+        limits=LIMITS,
+        schema_version=1,
+        new_pipeline=None,
+        publisher=None,
+        **values,
+    )
+
 
 ANSWERED = RequestOutcome(
     session_id="s1",

@@ -1,7 +1,6 @@
 """Real servers for tests: a tiny checkpoint, loaded and warmed up, on a network of choice."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from lefleet_client import wire
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.testing import MemoryNetwork, MemoryTransport
 from lefleet_client.transport import OBSERVATION, Sample, Transport
+from tests.client.transport.waiting import eventually
 from tests.server.samples import session_open
 
 
@@ -162,14 +162,6 @@ class Gated:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
-
-
-def eventually(is_true: Callable[[], object], timeout_s: float = 20.0) -> None:
-    """Return as soon as it is true; fail when it never is."""
-    deadline_s = time.monotonic() + timeout_s
-    while not is_true():
-        assert time.monotonic() < deadline_s, "it never happened"
-        time.sleep(0.005)
 
 
 def observation(policy: ServedPolicy, seed: int) -> dict[str, np.ndarray]:

@@ -12,9 +12,8 @@ from lefleet.server.handshake import (
     giving_way,
     session_limits,
 )
-from lefleet.server.session import Session
 from lefleet_client import wire
-from tests.server.samples import CAPABILITIES, LIMITS, QUIET, RULES, session_open
+from tests.server.samples import CAPABILITIES, QUIET, RULES, session, session_open
 
 STATE = "observation.state"
 
@@ -148,28 +147,22 @@ def test_where_names_are_not_known_sizes_still_count_and_the_warning_is_repeated
     assert refused(session_open(vectors={STATE: ("x",)}), rules).check == "vectors"
 
 
-def silent(name: str, opened_s: float, *, has_worked: bool = False) -> Session:
-    return Session(
-        id=name,
-        opened=session_open(client_id=name),
-        limits=LIMITS,
-        schema_version=1,
-        new_pipeline=None,
-        publisher=None,
-        opened_s=opened_s,
-        has_worked=has_worked,
-    )
-
-
 @pytest.mark.parametrize(
     ("sessions", "name"),
     [
         ([], None),
-        ([silent("fresh", 71)], None),
-        ([silent("late", 70)], "late"),
-        ([silent("worked", 0, has_worked=True)], None),
-        ([silent("late", 60), silent("oldest", 50), silent("fresh", 90)], "oldest"),
-        ([silent("worked", 10, has_worked=True), silent("late", 60)], "late"),
+        ([session("fresh", opened_s=71)], None),
+        ([session("late", opened_s=70)], "late"),
+        ([session("worked", opened_s=0, has_worked=True)], None),
+        (
+            [
+                session("late", opened_s=60),
+                session("oldest", opened_s=50),
+                session("fresh", opened_s=90),
+            ],
+            "oldest",
+        ),
+        ([session("worked", opened_s=10, has_worked=True), session("late", opened_s=60)], "late"),
     ],
 )
 def test_the_oldest_session_that_never_asked_in_time_gives_way(sessions, name):

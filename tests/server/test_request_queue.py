@@ -11,18 +11,7 @@ from lefleet.server import request_queue
 from lefleet.server.request_queue import Incoming, RequestQueue, RoundRobin, rests_until
 from lefleet.server.session import Session
 from lefleet_client import wire
-from tests.server.samples import LIMITS, session_open
-
-
-def session(name: str) -> Session:
-    return Session(
-        id=name,
-        opened=session_open(client_id=name),
-        limits=LIMITS,
-        schema_version=1,
-        new_pipeline=None,
-        publisher=None,
-    )
+from tests.server.samples import session
 
 
 def incoming(seq_id: int, episode_id: int = 0) -> Incoming:

@@ -1,6 +1,7 @@
 """Waiting without sleeping: for a condition, or for a call to end, never for ever."""
 
 import threading
+import time
 from collections.abc import Callable
 
 LONG_S = 20.0
@@ -49,11 +50,9 @@ def until(step: Callable[[], object], done: threading.Event) -> None:
     raise AssertionError("no effect")
 
 
-def eventually(condition: Callable[[], object]) -> None:
-    """Return when the condition holds."""
-    pause = threading.Event()
-    for _ in range(int(LONG_S / 0.01)):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came true")
+def eventually(is_true: Callable[[], object], timeout_s: float = LONG_S) -> None:
+    """Return as soon as it is true; fail when it never is."""
+    deadline_s = time.monotonic() + timeout_s
+    while not is_true():
+        assert time.monotonic() < deadline_s, "it never happened"
+        time.sleep(0.005)
