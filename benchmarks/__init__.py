@@ -5,6 +5,7 @@
     evaluation    episodes per minute, lerobot-eval against lefleet eval
     improvement   more demonstrations against harvest against correct, at equal numbers
     tasks         success on the MT10 tasks outside easy3
+    startup       a stage forked from a warm process against a new program; the whole demo
     overhead      what LeFleet itself adds to the wall time of a run
     ledger        append and status as the ledger grows to a million events
     hostile       an honest robot beside attacks at full rate, latency and memory

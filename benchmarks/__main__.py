@@ -17,6 +17,7 @@ Name = Literal[
     "evaluation",
     "improvement",
     "tasks",
+    "startup",
     "overhead",
     "ledger",
     "decisions",

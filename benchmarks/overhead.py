@@ -22,7 +22,7 @@ class Share(NamedTuple):
 
     wall: float
     work: float
-    """Stages, without LeRobot's imports."""
+    """Stages, without the one import of LeRobot."""
     between: float
     """No stage was running."""
     inside: float
@@ -66,7 +66,8 @@ def measure(workshop: Workshop) -> Section:
             "is that of the same stage run again with its work done (checkpoint, episodes) and the",
             "record missing: start, checks, digests, intervals, commit; for collect, whose dataset",
             "LeRobot would write again, with the record present.",
-            f"One import of LeRobot takes {imports:.1f} s here and is taken off every stage.",
+            f"One import of LeRobot takes {imports:.1f} s here and is taken off once: the first",
+            "stage imports it, the others are forks of a controller that has.",
             f"The target is {TARGET:.0%} of the stages' time. A run is detached, so its own",
             "processes are among the other processes of the machine's line.",
         ),
@@ -87,7 +88,7 @@ def _share(workshop: Workshop, name: str, config: dict[str, object], imports: fl
     stages = sum(_seconds(attempt) for attempt in attempts)
     wall = max(attempt.ended_at or 0.0 for attempt in attempts) - row.created_at
     inside = sum(_again(workshop, workdir / name, attempt) for attempt in attempts)
-    return Share(wall, stages - imports * len(attempts), wall - stages, inside)
+    return Share(wall, stages - imports, wall - stages, inside)
 
 
 def _again(workshop: Workshop, run: Path, attempt: AttemptRow) -> float:

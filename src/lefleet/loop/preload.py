@@ -32,6 +32,7 @@ _MODULES = (
     "lefleet.stages.train",
     "lefleet.stages.compare",
     "lefleet.stages.improve",
+    "datasets.io.parquet",
 )
 
 

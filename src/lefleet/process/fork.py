@@ -70,7 +70,7 @@ def obstacle() -> str:
 
 
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """In the forked child: be `python -m NAME ARGUMENTS…` to its end."""
+    """In the forked child: be `python -m NAME ARGUMENTS…` to its end, as Python would run it."""
     code = 1
     try:
         _forget_parent()
@@ -81,34 +81,34 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
         # subprocess has switched it off for the time between fork and exec.
         gc.enable()
         code = _run(_PROGRAMS[argv[2]])
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        atexit._run_exitfuncs()  # noqa: SLF001
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
 
 
 def _run(name: str) -> int:
-    """The exit code of the program, after everything that a Python process does at its end."""
-    code = 1
+    """The exit code of a program."""
     try:
         module = import_module(name)
         # What a process that this one spawns imports first.
         sys.modules["__main__"] = module
         sys.exit(module.main())
     except SystemExit as end:
-        if isinstance(end.code, str):
-            sys.stderr.write(f"{end.code}\n")
-        elif end.code is None or isinstance(end.code, int):
-            code = end.code or 0
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
     except KeyboardInterrupt:
         sys.excepthook(*sys.exc_info())
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     except BaseException:  # noqa: BLE001
         sys.excepthook(*sys.exc_info())
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
-    atexit._run_exitfuncs()  # noqa: SLF001
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
+    return 1
 
 
 def _forget_parent() -> None:
