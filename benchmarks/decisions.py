@@ -47,7 +47,7 @@ class Size(NamedTuple):
     """Simulated gates that are also put through the gate itself."""
 
 
-FULL = Size(20_000, 500, 1_000, 10_000, 20_000, 500, 200)
+FULL = Size(20_000, 200, 1_000, 5_000, 10_000, 500, 200)
 QUICK = Size(50, 5, 5, 50, 50, 3, 3)
 
 
@@ -161,7 +161,7 @@ def _powers(size: Size) -> tuple[list[str], list[str]]:
     )
     return [table(header, rows)], [
         f"Powers are one-sided at {ALPHA}, from {size.simulated:,} simulated gates a row "
-        "(standard error at most 0.004), looks after every 5 pairs; those of the fixed-size exact "
+        "(standard error at most 0.005), looks after every 5 pairs; those of the fixed-size exact "
         "sign test (McNemar) are exact. Pairs that are this different and this correlated at "
         "once do not exist where a row is missing."
     ]

@@ -90,13 +90,14 @@ def run_gates(
     ends = Ends(np.full(runs, NEITHER), np.full(runs, pairs))
     running = np.arange(runs)
     wins_test = Spending.start(rule.alpha_better, pairs, runs)
-    losses_test = Spending.start(rule.alpha_worse, pairs, runs)
+    is_one_level = rule.alpha_better == rule.alpha_worse
+    losses_test = wins_test if is_one_level else Spending.start(rule.alpha_worse, pairs, runs)
     room = np.ones(runs) if rates is None else 1.0 - rates
     room_worse = np.ones(runs) if rates is None else rates
     for look in filter(rule.is_look, range(1, pairs + 1)):
         won, lost = wins[running, look - 1], losses[running, look - 1]
         wins_test = wins_test.look(look, won + lost)
-        losses_test = losses_test.look(look, won + lost)
+        losses_test = wins_test if is_one_level else losses_test.look(look, won + lost)
         better, worse = won >= wins_test.boundary, lost >= losses_test.boundary
         power, power_worse = (
             conditional_power(
@@ -119,7 +120,8 @@ def run_gates(
         running = running[~over]
         if not len(running):
             break
-        wins_test, losses_test = _rows(wins_test, ~over), _rows(losses_test, ~over)
+        wins_test = _rows(wins_test, ~over)
+        losses_test = wins_test if is_one_level else _rows(losses_test, ~over)
     return ends
 
 

@@ -17,6 +17,7 @@ from lefleet.stats import Gate, GateRule, exact_interval, gate_level, pairs_for_
 GATES = 10
 BLOCK = 60
 """Episodes of the fixed block that the room is taken from."""
+PAIRS = 100
 GAIN = 0.6
 """Of the room above the baseline, by which a candidate that is better is better."""
 NULL, BETTER_ONE = "0", "+"
@@ -37,11 +38,11 @@ STORIES = (
     Story("never better, extended beyond 2 planned gates", 2, NULL * GATES),
     Story("a gain, then never", GATES, "+" + NULL * (GATES - 1)),
     Story("gains between", GATES, "0+00+00000"),
-    Story("gains at the end", GATES, "0000000+0+0"[:GATES]),
+    Story("late gains", GATES, "000000+0+0"),
     Story("both planned gates gain, then extended", 2, "++" + NULL * (GATES - 2)),
     Story("gains before and after the plan ends", 2, "+0+0+00000"),
 )
-SETTINGS = ((0.3, 0.0), (0.3, 0.6), (0.63, 0.0), (0.63, 0.6), (0.9, 0.0), (0.9, 0.6))
+SETTINGS = ((0.3, 0.0), (0.63, 0.6), (0.9, 0.0))
 """Rate of the first baseline, and correlation within a pair."""
 
 
@@ -59,7 +60,7 @@ class SimulatedRun(NamedTuple):
 def simulate(story: Story, rate: float, phi: float, runs: int, seed: int) -> SimulatedRun:
     """Runs of the gate with default settings; a run ends with its first false promotion."""
     generator = np.random.default_rng(seed)
-    rule = GateRule(min_effect=0.15)
+    rule = GateRule(max_pairs=PAIRS, min_effect=0.15)
     rates = np.full(runs, rate)
     shown = generator.binomial(BLOCK, rates)
     verdicts = np.full((runs, len(story.candidates)), -1, dtype=np.int8)
@@ -140,7 +141,7 @@ def run_promise(runs: int, patterns: int) -> tuple[list[str], list[str]]:
     header = (
         f"{runs:,} runs of {GATES} gates each (0 no better, + better)",
         "gates planned",
-        "any false promotion, six settings",
+        "any false promotion, three settings",
         "largest exact 95 % upper limit",
         "true promotions",
         "cycles without room",
@@ -149,9 +150,9 @@ def run_promise(runs: int, patterns: int) -> tuple[list[str], list[str]]:
     exact, worst = _exact(patterns)
     said = [
         f"The promise of at most {ALPHA} per run {kept}: the largest upper limit is "
-        f"{largest:.4f}. Settings are first rates of 0.3, 0.63 and 0.9 with phi 0 and 0.6, the "
-        f"correlation of outcomes on the same seed. A better candidate gains {GAIN:.0%} of the "
-        f"room above the baseline; the room is estimated from {BLOCK} episodes; at most 200 pairs, "
+        f"{largest:.4f}. Settings are a first rate of 0.3 or 0.9 without correlation of outcomes "
+        f"on the same seed, and of 0.63 with 0.6. A better candidate gains {GAIN:.0%} of the room "
+        f"above the baseline; the room is estimated from {BLOCK} episodes; at most {PAIRS} pairs, "
         "min_effect 0.15. The second table needs no luck: given which pairs differ, the chance of "
         "a wrong better without futility is known exactly, and is averaged over simulated "
         "patterns; the composition of gates is computed for the worst order of better and equal "
