@@ -13,5 +13,6 @@
 Each prints a table and replaces its own section of `RESULTS.md`; ratios are taken within one run.
 `--quick` only checks that everything still works: it is far too small to measure anything and
 leaves `RESULTS.md` as it is. `workshop` runs stages and commands, `gates` simulates gates,
-`equal_power` compares them with tests of fixed size, `report` makes the Markdown.
+`equal_power` compares them with tests of fixed size, `settling` checks the pairs that `compare`
+asks for, `report` makes the Markdown.
 """

@@ -17,6 +17,7 @@ from benchmarks.gates import (
     run_gates,
 )
 from benchmarks.report import Section, table
+from benchmarks.settling import settling
 from benchmarks.whole_runs import GATES, demo_end, run_promise
 from benchmarks.workshop import Workshop, say
 from lefleet.stats import (
@@ -61,6 +62,7 @@ def measure(workshop: Workshop) -> Section:
         "powers": lambda: _powers(size),
         "equal power": lambda: equal_power(size.simulated),
         "giving up": lambda: giving_up(size.simulated),
+        "settling": lambda: settling(size.simulated),
         "replays": lambda: _replays(size),
         "checks": lambda: _checked(size),
     }

@@ -84,6 +84,14 @@ def test_pairs_that_are_still_to_come_keep_the_question_open(lefleet, tmp_path):
     assert out.startswith("No clear answer yet, 100 pairs are planned: of 10 pairs")
 
 
+def test_fewer_pairs_than_a_look_needs_give_no_evidence_and_no_plot(lefleet, tmp_path):
+    (tmp_path / "few.csv").write_text("trial,task,a,b\n1,pick,1,0\n2,pick,1,0\n")
+    code, out, _ = lefleet("compare", "--from", "few.csv", "--max-pairs", "100")
+    assert code == 0
+    assert "p = 1." in out
+    assert "evidence.png" not in out
+
+
 def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_path):
     assert lefleet("compare", "--from", "results.csv", "--out", "answer")[0] == 0
     assert lefleet("compare", "--from", "results.csv", "--out", "answer", "--alpha", "0.01")[0] == 0

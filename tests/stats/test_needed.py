@@ -1,7 +1,7 @@
 """About how many pairs would settle a comparison; benchmarks check the numbers by simulation."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lefleet.records.evaluate import MOST_NEEDED
@@ -26,11 +26,17 @@ def test_one_side_is_as_hard_to_show_as_the_other(metric):
     assert needed_pairs(0.05, 0.2, 0.4, metric) == needed_pairs(0.05, -0.2, 0.4, metric)
 
 
+@settings(max_examples=30)
 @given(SHARES, SHARES, st.sampled_from(["success", "progress"]))
 def test_it_is_a_round_number_of_pairs(difference, further, metric):
     found = needed_pairs(0.05, difference, max(difference, further), metric)
     assert 1 <= found <= MOST_NEEDED
     assert len(str(found).rstrip("0")) <= 2
+
+
+def test_what_bets_must_win_is_counted_even_where_the_difference_is_always_the_same():
+    # The stakes end at 1: even a sure gain of 0.1 multiplies them by 1.1 a pair at most.
+    assert 1.1 ** needed_pairs(0.05, 0.1, 0.01, "progress") > 20
 
 
 def test_more_is_needed_for_less_and_at_a_stricter_level():

@@ -65,12 +65,15 @@ def compare(command: CompareCommand) -> int:
     else:
         record, folder = _from_episodes(command)
         title = f"{command.a} against {command.b}"
-    plot_evidence(record, title, folder / PLOT)
+    has_plot = record.looks != ()
+    if has_plot:
+        plot_evidence(record, title, folder / PLOT)
     if command.json:
         print_json(record)
         return 0
     show_record(record, folder)
-    print(folder / PLOT)
+    if has_plot:
+        print(folder / PLOT)
     return 0
 
 
