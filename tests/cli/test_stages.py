@@ -52,7 +52,7 @@ def test_json_has_what_a_script_needs(lefleet, results):
             ("--from", "results.csv", "--max-pairs", "39"),
             "results.csv has 40 pairs, more than 39. Give --max-pairs 40 or more",
         ),
-        (("--from", "nothing.csv"), "from: nothing.csv cannot be read"),
+        (("--from", "nothing.csv"), "from: nothing.csv does not exist"),
         (("--from", "results.csv", "--alpha", "0"), "alpha:"),
         (("--from", "results.csv", "--alpha", "1"), "alpha:"),
         (("--from", "results.csv", "--min-effect", "2"), "min_effect:"),

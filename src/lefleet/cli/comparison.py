@@ -101,8 +101,12 @@ def _seen(record: ComparisonRecord) -> str:
     gate = record.gate
     if record.metric == "progress":
         further = "further" if gate.difference >= 0 else "less far"
-        return f"in {gate.pairs} pairs A got {abs(gate.difference):.2f} {further} on average"
-    return f"of {gate.pairs} pairs, A won {gate.wins} and lost {gate.losses}"
+        return f"in {_pairs(gate.pairs)} A got {abs(gate.difference):.2f} {further} on average"
+    return f"of {_pairs(gate.pairs)}, A won {gate.wins} and lost {gate.losses}"
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"
 
 
 def _signed(record: ComparisonRecord, value: float) -> str:

@@ -56,6 +56,8 @@ def compare_outcomes(
 
 def _file(path: Path) -> Path:
     """The file itself, where its folder is named."""
+    if not path.exists():
+        raise BadInput(f"from: {path} does not exist.", _FORMS)
     if not path.is_dir():
         return path
     if not (path / EVAL_INFO).is_file():
@@ -101,8 +103,8 @@ def _of_evaluations(
     for task, episodes in ours.items():
         if len(episodes) != len(theirs[task]):
             raise BadInput(
-                f"from: of {task}, {files[0]} has {len(episodes)} episodes and {files[1]} "
-                f"{len(theirs[task])}.",
+                f"from: episodes of {task}: {len(episodes)} in {files[0]}, {len(theirs[task])} in "
+                f"{files[1]}.",
                 "Evaluate both policies with the same --eval.n_episodes.",
             )
     outcomes = [
