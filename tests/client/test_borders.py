@@ -28,14 +28,15 @@ PUBLIC = {
         ActionChunk BadBody BadHeader BadImage BadKey BadTensor Body BodyLimits CHUNK Capabilities
         ClientKeys CodecChoice Contract Draining EVENT Event Frame Header Image MAX_HISTORY
         MAX_IMAGE_PIXELS MAX_MESSAGE_BYTES MAX_OBSERVATION_PIXELS MessageType NEWER NoCommonVersion
-        OBSERVATION OLDEST_VERSION Observation ObservationLimits ParsedKey Probed REPLACED RESET
-        RESET_REPLY RequestFailed Reset ResetAck ResetReply SCHEMA_VERSION SESSION_REPLY
+        OBSERVATION OLDEST_VERSION Observation ObservationLimits ParsedKey ParsedRobotKey Probed
+        REPLACED RESET RESET_REPLY ROBOT_STATUS RequestFailed Reset ResetAck ResetReply RobotKeys
+        RobotStatus SCHEMA_VERSION SESSION_REPLY
         SESSION_REQUEST STATUS STATUS_REQUEST ServerKeys
         ServerStatus ServiceKeys SessionAck SessionClose SessionCloseAck SessionClosed
         SessionOpen SessionRejected SessionReply SessionRequest SessionStatus StatusRequest
         Tensor WireError agree decode_image decode_images decode_observation decode_tensor
-        encode_image encode_images encode_tensor matching_servers observation_limits parse_key
-        slug""",
+        encode_image encode_images encode_tensor matching_robots matching_servers
+        observation_limits parse_key parse_robot_key slug""",
     transport: """
         ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen
         CertificateIdentity CloseAtExit Closed Declared Forked NoAnswer OBSERVATION Publisher Qos

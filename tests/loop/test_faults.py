@@ -30,10 +30,14 @@ KILLED_WORKERS = """
 import os, sys
 if "stage" in sys.orig_argv and "collect" in sys.orig_argv[-1]:
     from lefleet.process.pool import Pool
+    from lefleet.rollouts.messages import BEGUN
     run = Pool.run
     def run_and_kill(self, work):
         answers = run(self, work)
-        yield next(answers)
+        for answer in answers:
+            yield answer
+            if answer != BEGUN:
+                break
         with open({switch!r}, "r+") as kills:
             if len(kills.read()) < 2:
                 kills.write("x")

@@ -28,6 +28,7 @@ CAPABILITIES = wire.Capabilities(
     supports_rtc=False,
     rtc_horizon=10,
     serving_mode="shared",
+    envelope_ms=120.0,
 )
 
 
@@ -128,6 +129,34 @@ def status() -> wire.ServerStatus:
     )
 
 
+def robot_status() -> wire.RobotStatus:
+    return wire.RobotStatus(
+        client_id="arm 1",
+        state="degraded",
+        state_s=2.5,
+        reason="no chunk for 1.2 s",
+        age_s=0.5,
+        paused=True,
+        robot_type="so101",
+        task="fold the shirt",
+        service="fold",
+        server="gpu-1",
+        digest="d1",
+        episode_id=2,
+        action_age_ms=180.0,
+        buffer_ms=400.0,
+        fallbacks=3,
+        reconnects=1,
+        round_trip_ms=35.5,
+        round_trip_p95_ms=80.25,
+        image_codec="jpeg",
+        executed=1000,
+        clamped=4,
+        refused=1,
+        warnings=("the latency is outside the envelope",),
+    )
+
+
 MESSAGES = {
     "observation": (wire.OBSERVATION, observation()),
     "chunk": (wire.CHUNK, chunk()),
@@ -150,6 +179,7 @@ MESSAGES = {
     "reset_ack": (wire.RESET_REPLY, wire.ResetAck(session_id="x1", episode_id=3)),
     "status_request": (wire.STATUS_REQUEST, wire.StatusRequest(with_clients=True)),
     "status": (wire.STATUS, status()),
+    "robot_status": (wire.ROBOT_STATUS, robot_status()),
 }
 HEADER = wire.Header(
     wire.MessageType.CHUNK,

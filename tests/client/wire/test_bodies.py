@@ -171,6 +171,11 @@ def test_an_error_names_the_field():
         ("status", "capabilities.n_obs_steps", (-1, 66)),
         ("status", "capabilities.chunk_size", (-1, 2**16)),
         ("session_ack", "capabilities.contract.fps", (math.inf, 0.0)),
+        ("session_ack", "capabilities.envelope_ms", (math.nan, math.inf, -1.0)),
+        ("robot_status", "state_s", (math.nan, math.inf, -1.0)),
+        ("robot_status", "action_age_ms", (math.nan, math.inf, -1.0, 1e300)),
+        ("robot_status", "fallbacks", (-1, 2**63, 0.5)),
+        ("robot_status", "episode_id", (-1, 2**32)),
         ("observation", "prefix_model.dtype", ("x" * 17,)),
     ],
 )
@@ -183,6 +188,21 @@ def test_every_number_is_finite_and_in_range(name, field, wrong):
     for number in wrong:
         inner[last] = number
         assert f"$.{field}" in problem_of(body, value)
+
+
+def test_a_server_without_an_envelope_is_read():
+    value = as_dict("session_ack")
+    del value["capabilities"]["envelope_ms"]
+    ack = wire.SESSION_REPLY.decode(msgspec.msgpack.encode(value))
+    assert ack.capabilities.envelope_ms == 0.0
+
+
+def test_a_robot_says_at_least_who_it_is_and_its_state():
+    least = {"type": "robot_status", "client_id": "arm", "state": "state of a later version"}
+    status = wire.ROBOT_STATUS.decode(msgspec.msgpack.encode(least))
+    assert (status.state, status.server, status.warnings) == (least["state"], "", ())
+    for field in ("client_id", "state"):
+        assert f"$.{field}" in problem_of(wire.ROBOT_STATUS, least | {field: ""})
 
 
 def test_an_error_stays_short_whatever_was_sent():
@@ -326,7 +346,15 @@ def test_no_field_could_hold_a_foreign_instant():
     """Durations and the echoed client clock are the only times on the wire."""
     names = {field.name for _, m in MESSAGES.values() for field in msgspec.structs.fields(m)}
     times = {name for name in names if name.endswith(("_ns", "_ms", "_s", "_at", "time", "stamp"))}
-    assert times == {"client_mono_ns", "queue_wait_ms", "prepare_ms", "inference_ms", "decode_ms"}
+    of_robots = {"state_s", "age_s", "action_age_ms", "buffer_ms"}
+    of_robots |= {"round_trip_ms", "round_trip_p95_ms"}
+    assert times - of_robots == {
+        "client_mono_ns",
+        "queue_wait_ms",
+        "prepare_ms",
+        "inference_ms",
+        "decode_ms",
+    }
 
 
 @pytest.mark.parametrize(("offer", "agreed"), [((1, 1), 1), ((1, 9), 1), ((0, 1), 1)])

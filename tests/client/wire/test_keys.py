@@ -7,7 +7,15 @@ import zenoh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet_client.wire import BadKey, ServiceKeys, matching_servers, parse_key, slug
+from lefleet_client.wire import (
+    BadKey,
+    ServiceKeys,
+    matching_robots,
+    matching_servers,
+    parse_key,
+    parse_robot_key,
+    slug,
+)
 
 SERVICE = ServiceKeys("lerobot/pi0", "main", "fold shirts")
 BASE = "@lefleet/lerobot-pi0/main/fold-shirts"
@@ -103,5 +111,52 @@ def test_what_is_no_key_of_the_tree_is_refused(key):
 
 @given(st.text(alphabet="@lefts/c*-obs", max_size=60))
 def test_any_text_is_a_key_or_a_typed_error(text):
-    with contextlib.suppress(BadKey):
-        parse_key(text)
+    for parse in (parse_key, parse_robot_key):
+        with contextlib.suppress(BadKey):
+            parse(text)
+
+
+def test_what_a_robot_reports_has_keys_of_its_own():
+    own = matching_robots("arm/7")
+    assert (own.status, own.alive) == ("@lefleet/robots/arm-7/status", "@lefleet/robots/arm-7/alive")
+    every = matching_robots()
+    assert (every.status, every.alive) == ("@lefleet/robots/*/status", "@lefleet/robots/*/alive")
+    for key in (own.status, own.alive):
+        assert parse_robot_key(key) == ("arm-7", key.rpartition("/")[2])
+        with pytest.raises(BadKey):
+            parse_key(key)
+    for name in ("*", "status", "///", "x" * 256):
+        with pytest.raises(BadKey, match=r"^client: "):
+            matching_robots(name)
+
+
+@pytest.mark.parametrize("model", ["robots", "@lefleet", "x"])
+@pytest.mark.parametrize("revision", ["arm", "robots"])
+def test_no_name_of_a_server_leads_to_the_keys_of_robots(model, revision):
+    server = ServiceKeys(model, revision, "alive-status").server("robots")
+    robots = matching_robots()
+    for key in (server.status, server.alive, server.any_client.alive, server.any_client.obs):
+        for every in (robots.status, robots.alive):
+            assert not zenoh.KeyExpr(every).intersects(zenoh.KeyExpr(key))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "robots/arm/status",
+        "@lefleet/robots/*/status",
+        "@lefleet/robots/arm",
+        "@lefleet/robots/arm/obs",
+        "@lefleet/robots//status",
+        "@lefleet/robots/status/status",
+        "@lefleet/robots/arm/x/status",
+        "x/@lefleet/robots/arm/status",
+        "@lefleet/robot/arm/status",
+        "@lefleet/robots/a b/status",
+        f"{BASE}/s/a/status",
+    ],
+)
+def test_what_is_no_key_of_a_robot_is_refused(key):
+    with pytest.raises(BadKey):
+        parse_robot_key(key)

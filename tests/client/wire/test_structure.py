@@ -223,6 +223,22 @@ def test_the_largest_status_fits():
     assert body.decode(body.encode(full)) == full
 
 
+def test_the_largest_status_of_a_robot_fits():
+    body, status = MESSAGES["robot_status"]
+    names = ("client_id", "state", "robot_type", "service", "server", "digest", "image_codec")
+    full = msgspec.structs.replace(
+        status,
+        **dict.fromkeys(names, "\U0001f9be" * 256),
+        task="\U0001f9be" * 2048,
+        reason="\U0001f9be" * 1024,
+        warnings=("\U0001f9be" * 1024,) * 16,
+    )
+    assert body.decode(body.encode(full)) == full
+    longer = msgspec.structs.replace(full, warnings=("",) * 17)
+    with pytest.raises(wire.BadBody, match=r"length <= 16 - at `\$.warnings`"):
+        body.decode(body.encode(longer))
+
+
 def test_the_largest_chunk_fits():
     body, chunk = MESSAGES["chunk"]
     tensor = wire.encode_tensor(np.zeros((512, 1024), "<f4"))

@@ -12,6 +12,7 @@
     observation   what a robot sends
     replies       what a server publishes: chunks and events
     session       status and capabilities of a server; opening, resetting and closing a session
+    robots        what a robot reports of itself
 
 Bytes come from `transport` and from captures on disk, and go back there. Everything is checked
 here, before memory is taken for it: what a `Body` returns is typed and complete. Imports msgspec,
@@ -43,10 +44,14 @@ from lefleet_client.wire.image import (
 from lefleet_client.wire.keys import (
     ClientKeys,
     ParsedKey,
+    ParsedRobotKey,
+    RobotKeys,
     ServerKeys,
     ServiceKeys,
+    matching_robots,
     matching_servers,
     parse_key,
+    parse_robot_key,
     slug,
 )
 from lefleet_client.wire.limits import (
@@ -79,6 +84,7 @@ from lefleet_client.wire.replies import (
     RequestFailed,
     SessionClosed,
 )
+from lefleet_client.wire.robots import ROBOT_STATUS, RobotStatus
 from lefleet_client.wire.session import (
     RESET,
     RESET_REPLY,
@@ -118,6 +124,7 @@ __all__ = [
     "REPLACED",
     "RESET",
     "RESET_REPLY",
+    "ROBOT_STATUS",
     "SCHEMA_VERSION",
     "SESSION_REPLY",
     "SESSION_REQUEST",
@@ -145,11 +152,14 @@ __all__ = [
     "Observation",
     "ObservationLimits",
     "ParsedKey",
+    "ParsedRobotKey",
     "Probed",
     "RequestFailed",
     "Reset",
     "ResetAck",
     "ResetReply",
+    "RobotKeys",
+    "RobotStatus",
     "ServerKeys",
     "ServerStatus",
     "ServiceKeys",
@@ -173,8 +183,10 @@ __all__ = [
     "encode_image",
     "encode_images",
     "encode_tensor",
+    "matching_robots",
     "matching_servers",
     "observation_limits",
     "parse_key",
+    "parse_robot_key",
     "slug",
 ]

@@ -6,6 +6,7 @@ it does not protect it.
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lefleet_client.wire.errors import BadKey
 
@@ -17,6 +18,7 @@ _FIXED = {"s", "c", "status", "session", "alive", "obs", "action", "reset"}
 _FOLDED = re.compile(r"[^A-Za-z0-9_.-]+")
 _OF_SERVER = {"status", "alive"}
 _OF_CLIENT = {"session", "obs", "action", "reset", "alive"}
+_OF_ROBOT = {"status", "alive"}
 
 
 def slug(name: str, segment: str) -> str:
@@ -130,6 +132,36 @@ def matching_servers(
 
 
 @dataclass(frozen=True)
+class RobotKeys:
+    """What a robot reports of itself, whichever server it uses; `robot` may be ANY, for readers.
+
+    They have four segments, and keys of servers seven or nine: no name of a model leads here.
+    """
+
+    robot: str
+
+    def _key(self, word: str) -> str:
+        return f"{ROOT}/robots/{self.robot}/{word}"
+
+    @property
+    def status(self) -> str:
+        return self._key("status")
+
+    @property
+    def alive(self) -> str:
+        return self._key("alive")
+
+
+def matching_robots(client: str = "") -> RobotKeys:
+    """The keys of the robot of this name, or of every robot.
+
+    >>> matching_robots("arm 7").status
+    '@lefleet/robots/arm-7/status'
+    """
+    return RobotKeys(slug(client, "client") if client else ANY)
+
+
+@dataclass(frozen=True)
 class ParsedKey:
     """A key taken apart; `client` is empty for a key of the server's own."""
 
@@ -153,6 +185,22 @@ def parse_key(key: str) -> ParsedKey:
         if word_is_known and (own or parts[6] == "c") and all(map(_is_slug, named)):
             return ParsedKey(model, revision, service, server, client, parts[-1])
     raise BadKey(f"{key[:200]!r} is not a key of {ROOT}")
+
+
+class ParsedRobotKey(NamedTuple):
+    """A key of a robot taken apart."""
+
+    robot: str
+    word: str
+
+
+def parse_robot_key(key: str) -> ParsedRobotKey:
+    """Take a concrete key that a robot reports under apart."""
+    root, _, rest = key.partition("/robots/")
+    robot, _, word = rest.partition("/")
+    if root != ROOT or word not in _OF_ROBOT or not _is_slug(robot):
+        raise BadKey(f"{key[:200]!r} is not a key of a robot")
+    return ParsedRobotKey(robot, word)
 
 
 def _is_slug(segment: str) -> bool:

@@ -33,6 +33,7 @@ MAX_HISTORY = 64
 MAX_CLIENTS = 4096
 """In a status."""
 MAX_COLUMNS = 1024
+MAX_REMARKS = 16
 
 MAX_DEPTH = 12
 """Lists and maps inside each other: an observation needs 6, the rest is for later fields."""
@@ -40,7 +41,7 @@ MAX_DEPTH = 12
 MORE_FIELDS = 8
 """Unknown fields of a message: those that a newer sender has."""
 
-_NAME, _TASK, _TEXT = 256, 2048, 16384
+_NAME, _REMARK, _TASK, _TEXT = 256, 1024, 2048, 16384
 _UTF8 = 4
 """Bytes of a character at most."""
 MAX_KEY_BYTES = _UTF8 * _NAME
@@ -53,6 +54,9 @@ Label = Annotated[str, Meta(max_length=_NAME)]
 TaskText = Annotated[str, Meta(max_length=_TASK)]
 Text = Annotated[str, Meta(max_length=_TEXT)]
 """Sentences for a person to read."""
+Remark = Annotated[str, Meta(max_length=_REMARK)]
+"""One sentence, as a table shows it."""
+Remarks = Annotated[tuple[Remark, ...], Meta(max_length=MAX_REMARKS)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 # msgspec has no bound above 63 bits, and MessagePack has no integer above 64.
@@ -88,6 +92,8 @@ STATUS_ANSWER = BodyLimits(
     SESSION_ANSWER.max_items + MAX_CLIENTS * 32,
     MAX_TASK_BYTES,
 )
+ROBOT_ANSWER = BodyLimits(96 * KIB, max_items=128, max_text=MAX_TASK_BYTES)
+"""All texts at their longest are 85 KiB."""
 CHUNK_ANSWER = BodyLimits(
     64 * KIB + 2 * 512 * MAX_COLUMNS * 4, max_items=128, max_text=MAX_TASK_BYTES
 )
