@@ -118,7 +118,8 @@ def test_any_text_is_a_key_or_a_typed_error(text):
 
 def test_what_a_robot_reports_has_keys_of_its_own():
     own = matching_robots("arm/7")
-    assert (own.status, own.alive) == ("@lefleet/robots/arm-7/status", "@lefleet/robots/arm-7/alive")
+    base = "@lefleet/robots/arm-7"
+    assert (own.status, own.alive) == (f"{base}/status", f"{base}/alive")
     every = matching_robots()
     assert (every.status, every.alive) == ("@lefleet/robots/*/status", "@lefleet/robots/*/alive")
     for key in (own.status, own.alive):
