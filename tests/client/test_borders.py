@@ -45,8 +45,9 @@ PUBLIC = {
         require_usable tls_warnings""",
     testing: "MemoryNetwork MemoryTransport",
     remote: """BadChunk BadObservation NoServer PingReport Refused RemoteChunk RemoteError
-        RemotePolicy Replaced RequestRejected RobotFeatures ServerDraining SeveralServices
-        Spread TimedOut Timing WrongModel discover example_observation ping""",
+        RemotePolicy Replaced RequestRejected RobotFeatures RobotReport RobotsFound ServerDraining
+        SeveralServices Spread TimedOut Timing WrongModel discover discover_robots
+        example_observation ping watch_robots""",
     lefleet_client: "RemoteError RemotePolicy RobotFeatures",
 }
 

@@ -12,6 +12,7 @@
     guard        one caller at a time, and closing from any thread or signal handler
     policy       RemotePolicy
     ping         where the time goes
+    robots       what a robot reports of itself, for operators
 
 Arrays come from a robot's control loop and go back there; bytes go through `wire` and `transport`.
 All state that outlives a call is on this side, so any replica can answer the next observation.
@@ -37,6 +38,12 @@ from lefleet_client.remote.exchange import RemoteChunk, Timing
 from lefleet_client.remote.observation import RobotFeatures
 from lefleet_client.remote.ping import PingReport, Spread, example_observation, ping
 from lefleet_client.remote.policy import RemotePolicy
+from lefleet_client.remote.robots import (
+    RobotReport,
+    RobotsFound,
+    discover_robots,
+    watch_robots,
+)
 
 __all__ = [
     "BadChunk",
@@ -50,6 +57,8 @@ __all__ = [
     "Replaced",
     "RequestRejected",
     "RobotFeatures",
+    "RobotReport",
+    "RobotsFound",
     "ServerDraining",
     "SeveralServices",
     "Spread",
@@ -57,6 +66,8 @@ __all__ = [
     "Timing",
     "WrongModel",
     "discover",
+    "discover_robots",
     "example_observation",
     "ping",
+    "watch_robots",
 ]

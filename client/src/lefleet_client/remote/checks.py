@@ -1,4 +1,5 @@
-"""What a server says, checked before a robot acts on it: anybody on an open network may say it.
+"""What servers and robots say, checked before anybody acts on it or shows it: on an open network
+anybody may say it.
 
 Each check is a pure function that gives what is wrong, to end a sentence; empty if nothing is.
 """
@@ -40,6 +41,21 @@ def status_fault(key: str, status: wire.ServerStatus) -> str:
         if not name.isprintable():
             return f"the name {shown(name)!r} has control characters"
     return _capabilities_fault(served)
+
+
+def robot_fault(key: str, status: wire.RobotStatus) -> str:
+    """Why a status cannot be that of the robot whose key it came from, or must not be shown."""
+    try:
+        own = wire.matching_robots(status.client_id).status
+    except wire.BadKey as error:
+        return shown(str(error))
+    if own != key:
+        return f"its name is that of {shown(own)}"
+    texts = (getattr(status, name) for name in status.__struct_fields__)
+    for text in (*texts, *status.warnings):
+        if isinstance(text, str) and not text.isprintable():
+            return f"{shown(text)!r} has control characters"
+    return ""
 
 
 def chunk_fault(served: wire.Capabilities, chunk: wire.ActionChunk) -> str:

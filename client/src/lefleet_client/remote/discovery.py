@@ -3,9 +3,10 @@
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import TypeVar
 
 from lefleet_client import wire
 from lefleet_client.remote.checks import LONGEST_REASON, shown, status_fault
@@ -22,6 +23,7 @@ from lefleet_client.transport import Reply, Transport
 
 _LOG = logging.getLogger(__name__)
 _MOST_KINDS = 8
+T = TypeVar("T")
 
 
 def discover(
@@ -55,16 +57,27 @@ def ask_statuses(
     """
     request = wire.STATUS_REQUEST.encode(wire.StatusRequest(with_clients=with_clients))
     answers = transport.ask(pattern, request, timeout_s)
+    found, are_all = read_in_time(answers.replies, _read, timeout_s)
+    return tuple(status for _, status in found), answers.is_complete and are_all
+
+
+def read_in_time(
+    replies: Sequence[Reply], read: Callable[[Reply], T | str], timeout_s: float
+) -> tuple[list[tuple[str, T]], bool]:
+    """Statuses with their keys, and whether there was time for all replies.
+
+    `read` gives the status, or what is wrong with it; such ones are left out, with one warning.
+    """
     until_s = time.monotonic() + timeout_s
-    in_time = takewhile(lambda _: time.monotonic() < until_s, answers.replies)
-    read = [(reply.key, _read(reply)) for reply in in_time]
-    faults = [(key, one) for key, one in read if isinstance(one, str)]
+    in_time = takewhile(lambda _: time.monotonic() < until_s, replies)
+    seen = [(reply.key, read(reply)) for reply in in_time]
+    faults = [(key, one) for key, one in seen if isinstance(one, str)]
     if faults:
         more = f" ({len(faults) - 1} further ones too)" if faults[1:] else ""
         key, fault_text = faults[0]
         _LOG.warning("%s: the status is ignored: %s%s", shown(key), fault_text, more)
-    statuses = tuple(one for _, one in read if isinstance(one, wire.ServerStatus))
-    return statuses, answers.is_complete and len(read) == len(answers.replies)
+    sound = [(key, one) for key, one in seen if not isinstance(one, str)]
+    return sound, len(seen) == len(replies)
 
 
 def _read(reply: Reply) -> wire.ServerStatus | str:

@@ -41,20 +41,21 @@ MAX_DEPTH = 12
 MORE_FIELDS = 8
 """Unknown fields of a message: those that a newer sender has."""
 
-_NAME, _REMARK, _TASK, _TEXT = 256, 1024, 2048, 16384
+LABEL_LENGTH, REMARK_LENGTH, TASK_LENGTH, TEXT_LENGTH = 256, 1024, 2048, 16384
+"""In characters."""
 _UTF8 = 4
 """Bytes of a character at most."""
-MAX_KEY_BYTES = _UTF8 * _NAME
-MAX_TASK_BYTES = _UTF8 * _TASK
-MAX_TEXT_BYTES = _UTF8 * _TEXT
+MAX_KEY_BYTES = _UTF8 * LABEL_LENGTH
+MAX_TASK_BYTES = _UTF8 * TASK_LENGTH
+MAX_TEXT_BYTES = _UTF8 * TEXT_LENGTH
 
-Name = Annotated[str, Meta(min_length=1, max_length=_NAME)]
-Label = Annotated[str, Meta(max_length=_NAME)]
+Name = Annotated[str, Meta(min_length=1, max_length=LABEL_LENGTH)]
+Label = Annotated[str, Meta(max_length=LABEL_LENGTH)]
 """A name that may be empty."""
-TaskText = Annotated[str, Meta(max_length=_TASK)]
-Text = Annotated[str, Meta(max_length=_TEXT)]
+TaskText = Annotated[str, Meta(max_length=TASK_LENGTH)]
+Text = Annotated[str, Meta(max_length=TEXT_LENGTH)]
 """Sentences for a person to read."""
-Remark = Annotated[str, Meta(max_length=_REMARK)]
+Remark = Annotated[str, Meta(max_length=REMARK_LENGTH)]
 """One sentence, as a table shows it."""
 Remarks = Annotated[tuple[Remark, ...], Meta(max_length=MAX_REMARKS)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]

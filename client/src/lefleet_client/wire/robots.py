@@ -1,8 +1,14 @@
 """What a robot reports of itself: its fail-safe state, how fresh its actions are, who serves it."""
 
+from msgspec.structs import replace
+
 from lefleet_client.wire.bodies import Body, Message
 from lefleet_client.wire.limits import (
+    LABEL_LENGTH,
+    MAX_REMARKS,
+    REMARK_LENGTH,
     ROBOT_ANSWER,
+    TASK_LENGTH,
     U32,
     Count,
     Duration,
@@ -56,6 +62,33 @@ class RobotStatus(Message, frozen=True, kw_only=True):
     """Both by the robot's guard."""
     warnings: Remarks = ()
     """Such as a latency that the checkpoint was never tried with."""
+
+    def fitting(self) -> "RobotStatus":
+        """The same with texts that every reader accepts: on one line, and not too long.
+
+        Reasons repeat what other machines said, and robots name their types and tasks freely.
+        """
+        return replace(
+            self,
+            state=_line(self.state, LABEL_LENGTH),
+            reason=_line(self.reason, REMARK_LENGTH),
+            robot_type=_line(self.robot_type, LABEL_LENGTH),
+            task=_line(self.task, TASK_LENGTH),
+            service=_line(self.service, LABEL_LENGTH),
+            server=_line(self.server, LABEL_LENGTH),
+            digest=_line(self.digest, LABEL_LENGTH),
+            image_codec=_line(self.image_codec, LABEL_LENGTH),
+            warnings=tuple(_line(one, REMARK_LENGTH) for one in self.warnings[:MAX_REMARKS]),
+        )
+
+    def aged(self, age_s: float) -> "RobotStatus":
+        """The same, written so long ago."""
+        return replace(self, age_s=age_s)
+
+
+def _line(text: str, longest: int) -> str:
+    cut = text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return "".join(letter if letter.isprintable() else " " for letter in cut)
 
 
 ROBOT_STATUS: Body[RobotStatus] = Body("robot status", RobotStatus, ROBOT_ANSWER)
