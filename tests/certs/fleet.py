@@ -4,15 +4,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from lefleet.certs.access import access_control, read_access
 from lefleet.certs.authority import Authority
-from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
+from lefleet_client import wire
+from lefleet_client.transport import Declared, Tls, Transport, ZenohSettings, ZenohTransport
 from tests.client.remote.scripted import ScriptedServer
 from tests.client.transport.networks import QUICK, Router, endpoint_of
-from tests.client.transport.waiting import LONG_S
+from tests.client.transport.waiting import LONG_S, Log, eventually
 
 FREE_TLS_PORT = "tls/127.0.0.1:0"
+SHORT_S = 0.3
+"""Nothing is answered that is denied, so questions end with their time-out."""
+SERVERS = wire.ServiceKeys("lerobot/act", "main", "fold")
+A = SERVERS.server("a")
 HOLDERS = (
     ("server", "hub"),
     ("server", "a"),
@@ -91,3 +97,40 @@ def fleet(folder: Path, shape: str) -> Iterator[Fleet]:
         if shape != "router":
             endpoint = endpoint_of(node._session, "peer")
         yield Fleet(folder, endpoint, node, stack, is_routed=shape == "router")
+
+
+class Attacker(NamedTuple):
+    """A node with a valid certificate, or a revoked one, that does as it likes."""
+
+    node: Transport
+    holder: str
+
+
+@contextmanager
+def declared(*declarations: Declared) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for one in declarations:
+            one.close()
+
+
+def settle(fleet: Fleet, attacker: Attacker) -> None:
+    """Return when the other side has read all that the attacker has declared and sent.
+
+    One link keeps the order, so something that is allowed and comes last is waited for. A revoked
+    node may do nothing; a time-out has to do.
+    """
+    role, _, name = attacker.holder.partition("-")
+    if attacker.holder == "robot-sold":
+        attacker.node.ask("nothing", b"", SHORT_S)
+    elif role == "server":
+        key = SERVERS.server(name).alive
+        log = Log()
+        with fleet.node("operator-jo") as watcher, declared(attacker.node.announce(key)):
+            watcher.watch(key, log.add)
+            log.wait_for((key, True))
+    else:
+        key = A.client(name).alive
+        with declared(attacker.node.announce(key)):
+            eventually(lambda: fleet.server.client_alive(name))

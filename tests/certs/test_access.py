@@ -6,7 +6,7 @@ The attackers use Zenoh as they like, as client, peer or router, with a valid ce
 import json
 import random
 import re
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import pytest
@@ -23,26 +23,18 @@ from lefleet_client.transport import (
     ZenohSettings,
     ZenohTransport,
 )
+from tests.certs.fleet import SERVERS, SHORT_S, A, Attacker, declared, make_certificates, settle
 from tests.certs.fleet import fleet as new_fleet
-from tests.certs.fleet import make_certificates
 from tests.client.remote.scripted import ScriptedServer, observation, server_status
-from tests.client.transport.waiting import LONG_S, Log, eventually
+from tests.client.transport.waiting import LONG_S, Log
 
-SHORT_S = 0.3
-"""Nothing is answered that is denied, so questions end with their time-out."""
-SERVERS = wire.ServiceKeys("lerobot/act", "main", "fold")
-A, GHOST = SERVERS.server("a"), SERVERS.server("ghost")
+GHOST = SERVERS.server("ghost")
 ARM = A.client("arm")
 
 
 class HonestRobot(NamedTuple):
     policy: RemotePolicy
     node: Transport
-
-
-class Attacker(NamedTuple):
-    node: Transport
-    holder: str
 
 
 @pytest.fixture(scope="module")
@@ -85,36 +77,6 @@ def attacker(request, fleet, honest):
         mode = "router" if fleet.is_routed else "peer"
     with fleet.node(holder, mode) as node:
         yield Attacker(node, holder)
-
-
-@contextmanager
-def declared(*declarations):
-    try:
-        yield
-    finally:
-        for one in declarations:
-            one.close()
-
-
-def settle(fleet, attacker: Attacker) -> None:
-    """Return when the other side has read all that the attacker has declared and sent.
-
-    One link keeps the order, so something that is allowed and comes last is waited for. A revoked
-    node may do nothing; a time-out has to do.
-    """
-    role, _, name = attacker.holder.partition("-")
-    if attacker.holder == "robot-sold":
-        attacker.node.ask("nothing", b"", SHORT_S)
-    elif role == "server":
-        key = SERVERS.server(name).alive
-        log = Log()
-        with fleet.node("operator-jo") as watcher, declared(attacker.node.announce(key)):
-            watcher.watch(key, log.add)
-            log.wait_for((key, True))
-    else:
-        key = A.client(name).alive
-        with declared(attacker.node.announce(key)):
-            eventually(lambda: fleet.server.client_alive(name))
 
 
 def test_a_dead_server_is_not_kept_alive(fleet, honest, attacker):

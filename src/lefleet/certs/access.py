@@ -5,18 +5,19 @@ the common name of its certificate. What no rule allows is denied. "ingress" is 
 node, "egress" what is sent to it. A rule allows a message only if its keys include the whole key
 expression of the message, so a question or subscription that is wider than the rule is denied.
 
-Two rules look too wide and are harmless: servers are sent the questions that robots ask of all
-servers, and robots learn which keys servers subscribe to and answer.
+Some rules look too wide and are harmless: servers are sent the questions that robots ask of all
+servers, robots those that operators ask of all robots, and robots learn which keys servers and
+operators subscribe to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from lefleet.errors import BadInput
 from lefleet.records import decode
 from lefleet.records.border import Strict
-from lefleet_client.wire import BadKey, matching_servers, slug
+from lefleet_client.wire import BadKey, matching_robots, matching_servers, slug
 
 AclFlow = Literal["ingress", "egress"]
 Rules = Iterator[tuple[AclFlow, str, tuple[str, ...]]]
@@ -49,11 +50,10 @@ def read_access(path: str | Path) -> AccessList:
 
 def access_control(access: AccessList) -> dict[str, Any]:
     """Zenoh's setting `access_control` for these names."""
-    roles = [
+    roles: list[tuple[str, tuple[str, ...], Callable[[str], Rules]]] = [
         ("server", access.servers, _rules_of_server),
-        ("robot", access.robots, _rules_of_client),
-        # An operator reads statuses and pings; to ping is to be a robot under the own name.
-        ("operator", access.operators, _rules_of_client),
+        ("robot", access.robots, _rules_of_robot),
+        ("operator", access.operators, _rules_of_operator),
     ]
     rules, subjects, policies = [], [], []
     for role, names, rules_of in roles:
@@ -61,7 +61,7 @@ def access_control(access: AccessList) -> dict[str, Any]:
             holder = f"{role}-{name}"
             subjects.append({"id": holder, "cert_common_names": [holder]})
             ids = []
-            for flow, message, keys in rules_of(name):
+            for (flow, message), keys in _merged(rules_of(name)).items():
                 ids.append(f"{holder} {flow} {message}")
                 rules.append(
                     {
@@ -80,6 +80,40 @@ def access_control(access: AccessList) -> dict[str, Any]:
         "subjects": subjects,
         "policies": policies,
     }
+
+
+def _merged(rules: Rules) -> dict[tuple[AclFlow, str], tuple[str, ...]]:
+    """One rule for each flow and message, with all its keys."""
+    merged: dict[tuple[AclFlow, str], tuple[str, ...]] = {}
+    for flow, message, keys in rules:
+        merged[flow, message] = (*merged.get((flow, message), ()), *keys)
+    return merged
+
+
+def _rules_of_robot(name: str) -> Rules:
+    """A client that reports its own state, and reads nobody's."""
+    yield from _rules_of_client(name)
+    own, every = matching_robots(name), matching_robots()
+    yield "ingress", "put", (own.status,)
+    yield "egress", "declare_subscriber", (every.status,)
+    yield "ingress", "declare_queryable", (own.status,)
+    yield "egress", "query", (every.status,)
+    yield "ingress", "reply", (own.status,)
+    yield "ingress", "liveliness_token", (own.alive,)
+
+
+def _rules_of_operator(name: str) -> Rules:
+    """Reads the statuses of servers and robots; to ping is to be a client under the own name."""
+    yield from _rules_of_client(name)
+    robots = matching_robots()
+    yield "ingress", "query", (robots.status,)
+    yield "egress", "reply", (robots.status,)
+    yield "egress", "declare_queryable", (robots.status,)
+    yield "ingress", "declare_subscriber", (robots.status,)
+    yield "egress", "put", (robots.status,)
+    yield "ingress", "liveliness_query", (robots.alive,)
+    yield "ingress", "declare_liveliness_subscriber", (robots.alive,)
+    yield "egress", "liveliness_token", (robots.alive,)
 
 
 def _rules_of_client(name: str) -> Rules:

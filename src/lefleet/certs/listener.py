@@ -97,12 +97,15 @@ def size_limits() -> list[dict[str, Any]]:
     A limit holds for a message only if the rule's keys include the message's, so there is one for
     the whole tree besides those for single keys; the smallest counts.
     """
-    servers = wire.matching_servers()
+    servers, robots = wire.matching_servers(), wire.matching_robots()
+    of_robot = wire.ROBOT_STATUS.limits.max_bytes
     limits = {
         "question": ("query", _TREE, wire.SESSION_REQUEST.limits.max_bytes),
         "answer": ("reply", _TREE, wire.STATUS.limits.max_bytes),
         "publication": ("put", _TREE, wire.OBSERVATION.limits.max_bytes + _HEADER_BYTES),
         "chunk": ("put", servers.any_client.action, wire.CHUNK.limits.max_bytes + _HEADER_BYTES),
+        "robot status": ("put", robots.status, of_robot + _HEADER_BYTES),
+        "robot answer": ("reply", robots.status, of_robot),
     }
     return [
         {
