@@ -30,6 +30,7 @@ from lefleet_client.remote.errors import (
     Replaced,
     RequestRejected,
     ServerDraining,
+    SessionLost,
     SeveralServices,
     TimedOut,
     WrongModel,
@@ -44,10 +45,12 @@ from lefleet_client.remote.robots import (
     discover_robots,
     watch_robots,
 )
+from lefleet_client.remote.states import ConnectionNotice
 
 __all__ = [
     "BadChunk",
     "BadObservation",
+    "ConnectionNotice",
     "NoServer",
     "PingReport",
     "Refused",
@@ -60,6 +63,7 @@ __all__ = [
     "RobotReport",
     "RobotsFound",
     "ServerDraining",
+    "SessionLost",
     "SeveralServices",
     "Spread",
     "TimedOut",

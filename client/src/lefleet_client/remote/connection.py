@@ -118,6 +118,10 @@ class Connection:
         self._is_ending = True
         self._inbox.wake()
 
+    def listen(self, listener: Callable[[ConnectionNotice], None]) -> None:
+        """Give the news to this listener from now on."""
+        self._listener = listener
+
     def require_open(self) -> None:
         if self._is_ending:
             raise RemoteError("this RemotePolicy is closed; make a new one")
@@ -200,6 +204,10 @@ class Connection:
     def overdue(self) -> None:
         """Say that the last observation stayed unanswered; `ready` then looks after the server."""
         self._feed(Signal.ANSWER_OVERDUE)
+
+    def give_up(self) -> None:
+        """Say that this server does not answer, though it is there."""
+        self._feed(Signal.GIVEN_UP)
 
     def overtaken(self, reason: str) -> None:
         """Say that the server knows newer numbers than those of this robot."""

@@ -6,6 +6,7 @@ RemoteError
 ├── Refused           the server does not take this robot; `check` says which comparison failed
 ├── WrongModel        another model, revision or checkpoint is served, or computed a chunk
 ├── TimedOut          the server is there, but no chunk came in time
+├── SessionLost       the session ended before a chunk came, and the caller wanted no other one
 ├── ServerDraining    the server is about to stop, and no other replica took the robot in time
 ├── RequestRejected   the server could not answer this observation; `reason` is its own text
 ├── BadChunk          a chunk came that the session's policy cannot have made
@@ -48,6 +49,10 @@ class WrongModel(RemoteError):
 
 class TimedOut(RemoteError):
     """The server is there, but no chunk came in time."""
+
+
+class SessionLost(RemoteError):
+    """The session ended before a chunk came, and the caller wanted no other one."""
 
 
 class ServerDraining(RemoteError):

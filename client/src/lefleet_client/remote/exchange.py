@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from lefleet_client.remote.checks import LONGEST_REASON, chunk_fault, shown
 from lefleet_client.remote.connection import Arrived, Connection
-from lefleet_client.remote.errors import BadChunk, BadObservation, RequestRejected, TimedOut
+from lefleet_client.remote.errors import (
+    BadChunk,
+    BadObservation,
+    RequestRejected,
+    SessionLost,
+    TimedOut,
+)
 from lefleet_client.remote.observation import Codec, ObservationRequest
 from lefleet_client.remote.states import ClientSession, Phase
 from lefleet_client.wire import (
@@ -98,7 +104,8 @@ class Exchange:
     Observations travel best effort, so one that stays unanswered for `resend_s` is sent again,
     under the same number: a server that has it already computes nothing twice. Each time the wait
     doubles. Each session gets a number of its own, newer than that of any probe before it, because
-    a server prefers what is newer.
+    a server prefers what is newer. Without `failover` it is one session: one that is over ends the
+    call, so that the caller can send a newer observation in the next.
     """
 
     def __init__(
@@ -113,8 +120,10 @@ class Exchange:
         resend_s: float,
         image_codec: CodecChoice,
         jpeg_quality: int,
+        failover: bool,
     ) -> None:
         self._connection = connection
+        self._failover = failover
         self._request = request
         self._seq_ids = seq_ids
         self._seq_id = 0
@@ -136,6 +145,8 @@ class Exchange:
         session: ClientSession | None = None
         body, encode_ms = b"", 0.0
         while time.monotonic() < self._deadline_s:
+            if not self._failover:
+                self._require_session(session)
             usable = connection.ready(self._deadline_s)
             if session is None or usable.ack is not session.ack:
                 quality = self._quality(usable)
@@ -211,6 +222,18 @@ class Exchange:
         state, newest = self._connection.state, self._connection.session
         is_open = state.phase is Phase.OPEN and newest.ack is session.ack
         return is_open and not self._connection.is_ending
+
+    def _require_session(self, session: ClientSession | None) -> None:
+        """Raise SessionLost unless there is a session, and it is the one that was used so far."""
+        connection = self._connection
+        is_open = connection.state.phase is Phase.OPEN
+        if not is_open or (session is not None and connection.session.ack is not session.ack):
+            connection.require_open()
+            connection.raise_failure()
+            raise SessionLost(
+                f"the session on server {connection.session.status.server} ended before a chunk "
+                "came; connect opens another one"
+            )
 
     def _quality(self, session: ClientSession) -> int | None:
         """How images are encoded in this session: 0 is raw. None when the session was lost."""

@@ -100,7 +100,9 @@ def _in_searching(state: ConnectionState, event: ConnectionEvent, now_s: float) 
         chosen = candidates(state.spec, event.servers)
         if isinstance(chosen, RemoteError):
             return _rest(replace(state, misses=0), chosen, now_s)
-        return _open_first(replace(state, candidates=chosen, misses=0))
+        # A stable sort: among the others the least loaded one stays the first.
+        willing_first = tuple(sorted(chosen, key=lambda one: one.server == state.given_up))
+        return _open_first(replace(state, candidates=willing_first, misses=0))
     trouble = nothing_found(state.spec, event.others)
     is_miss = bool(event.others) and event.is_complete
     state = replace(state, misses=state.misses + 1 if is_miss else 0)
@@ -153,8 +155,12 @@ def _in_open(
             return _foreign(state, session, digest)
         case Overtaken(reason=reason):
             return _overtaken(state, session, reason, now_s)
-        case Signal.ANSWERED if state.overtaken or state.rounds:
-            return replace(state, overtaken=0, rounds=0), ()
+        case Signal.ANSWERED if state.overtaken or state.rounds or state.given_up:
+            return replace(state, overtaken=0, rounds=0, given_up=""), ()
+        case Signal.GIVEN_UP:
+            left = replace(state, given_up=session.status.server)
+            lost, actions = _lose(left, "does not answer", now_s)
+            return lost, (LeaveServer(session.ack.session_id), *actions[1:])
         case _ if reason := _loss(state, session, event, now_s):
             return _lose(state, reason, now_s)
         case wire.Draining() if not state.is_draining:

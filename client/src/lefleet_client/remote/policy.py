@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -28,6 +28,7 @@ from lefleet_client.remote.observation import (
     require_resizing,
     whole,
 )
+from lefleet_client.remote.states import ConnectionNotice
 from lefleet_client.transport import (
     CannotOpen,
     Closed,
@@ -144,6 +145,8 @@ class RemotePolicy:
                     _LOG.warning("%s", warning)
             transport = _open_node(settings)
             owned = (transport,)
+        self._node = transport
+        self._client_id = spec.client_id
         self._connection = Connection(transport, spec, ask_timeout_s=connect_timeout_s)
         self._guard = CallGuard(self._connection, owned, self)
         try:
@@ -164,9 +167,53 @@ class RemotePolicy:
         return self._connection.session.status.server
 
     @property
+    def service(self) -> str:
+        """The service of the newest session."""
+        return self._connection.session.status.service
+
+    @property
     def image_codec(self) -> str:
         """The codec in use; empty before the first image was sent to this server."""
         return self._connection.session.codec or ""
+
+    @property
+    def node(self) -> Transport:
+        """The node on the network that this policy uses; closing the policy closes its own."""
+        return self._node
+
+    @property
+    def client_id(self) -> str:
+        """The robot's name on the network."""
+        return self._client_id
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the next observation can be sent in the session, as far as is known."""
+        return self._connection.state.is_usable
+
+    def listen(self, listener: Callable[[ConnectionNotice], None]) -> None:
+        """Call this with news of the connection, on the thread that calls this policy."""
+        with self._guard.call() as connection:
+            connection.listen(listener)
+
+    def poll(self) -> None:
+        """Read what has come of the server since the last call, without waiting.
+
+        So a program that asks seldom, and its listener, learn that the server went away.
+        """
+        with self._guard.call() as connection:
+            connection.poll()
+
+    def connect(self, timeout_s: float) -> None:
+        """Have a session that can be used, within this time; raises why there is none."""
+        with self._guard.call() as connection:
+            connection.begin_send()
+            connection.ready(time.monotonic() + timeout_s)
+
+    def give_up(self) -> None:
+        """Leave a server that is there and does not answer; others are asked before it."""
+        with self._guard.call() as connection:
+            connection.give_up()
 
     def infer(
         self,
@@ -178,11 +225,14 @@ class RemotePolicy:
         prefix_robot: NDArray[Any] | None = None,
         inference_delay_steps: SupportsIndex = 0,
         noise_seed: SupportsIndex | None = None,
+        failover: bool = True,
     ) -> RemoteChunk:
         """The chunk for this observation, by policy feature key: vectors, and uint8 RGB images.
 
         `history` holds earlier observations at control spacing, oldest first. Prefixes are what is
-        left of the last chunk, as the policy made it and as the robot executes it.
+        left of the last chunk, as the policy made it and as the robot executes it. Without
+        `failover` an observation is not sent again in another session, where it would be old: the
+        call raises SessionLost.
         """
         with self._guard.call() as connection:
             deadline_s = time.monotonic() + self._timeout_s
@@ -213,6 +263,7 @@ class RemotePolicy:
                 resend_s=self._resend_s,
                 image_codec=self._image_codec,
                 jpeg_quality=self._jpeg_quality,
+                failover=failover,
             )
             try:
                 return exchange.run()

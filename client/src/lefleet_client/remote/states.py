@@ -53,6 +53,8 @@ class ConnectionState:
     """Sessions in a row in which the server knew newer numbers than this robot's."""
     misses: int = 0
     """Complete searches in a row that found other services only."""
+    given_up: str = ""
+    """The server that was left because it did not answer: asked last until a chunk came."""
     retry_at_s: float = 0.0
 
     @property
@@ -86,6 +88,7 @@ class Signal(Enum):
     ANSWER_OVERDUE = "an observation is unanswered for so long that it is sent again"
     ANSWERED = "a chunk came for the newest observation"
     SEND_ASKED = "the caller wants to send an observation"
+    GIVEN_UP = "the caller wants another server, because this one does not answer"
     FAILURE_RAISED = "the caller got the trouble of FAILED"
     INTERRUPTED = "an exception ended an action, which gives nothing back"
     CLOSE_ASKED = "the caller needs the connection no more"
