@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lefleet.errors import LeFleetError
 
@@ -58,30 +58,48 @@ class NoGraphics(LeFleetError):
     """No OpenGL library can render off screen here."""
 
 
+class _View(NamedTuple):
+    """A camera of MetaWorld's scenes, and whether it hangs upside down."""
+
+    mujoco_name: str
+    is_upside_down: bool
+
+
+_VIEWS = {
+    "corner": _View("corner2", is_upside_down=True),
+    "gripper": _View("gripperPOV", is_upside_down=False),
+    "behind": _View("behindGripper", is_upside_down=False),
+    "top": _View("topview", is_upside_down=False),
+}
+CAMERAS = tuple(_VIEWS)
+"""Names of the cameras. Films show the corner."""
+
+
 class Renderer:
-    """Renders one simulation from MetaWorld's second corner camera.
+    """Renders one simulation, from any of the cameras.
 
     Shadows, reflections and multisampling are off: in software they cost 300 ms a frame and tell
     nothing about the policy.
     """
 
-    def __init__(self, sim: Any, size: int = 224) -> None:
+    def __init__(self, sim: Any, width: int = 224, height: int | None = None) -> None:
+        height = height or width
         model = sim.model
         model.vis.quality.shadowsize = 0
         model.vis.quality.offsamples = 0
-        model.vis.global_.offwidth = max(model.vis.global_.offwidth, size)
-        model.vis.global_.offheight = max(model.vis.global_.offheight, size)
-        self._renderer = _make(model, size)
+        model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
+        model.vis.global_.offheight = max(model.vis.global_.offheight, height)
+        self._renderer = _make(model, width, height)
         self._data = sim.data
-        self._camera = "corner2"
 
-    def frame(self) -> "RenderedFrame":
+    def frame(self, camera: str = "corner") -> "RenderedFrame":
         """The current state as RGB uint8, height x width x 3."""
         import numpy as np
 
-        self._renderer.update_scene(self._data, camera=self._camera)
-        # This camera hangs upside down.
-        return np.ascontiguousarray(self._renderer.render()[::-1, ::-1])
+        view = _VIEWS[camera]
+        self._renderer.update_scene(self._data, camera=view.mujoco_name)
+        image = self._renderer.render()
+        return np.ascontiguousarray(image[::-1, ::-1] if view.is_upside_down else image)
 
     def close(self) -> None:
         self._renderer.close()
@@ -92,19 +110,19 @@ def graphics_problem() -> str | None:
     import mujoco
 
     try:
-        _make(mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>"), 8).close()
+        _make(mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>"), 8, 8).close()
     except NoGraphics as error:
         return error.problem
     return None
 
 
-def _make(model: Any, size: int) -> Any:
+def _make(model: Any, width: int, height: int) -> Any:
     import mujoco
 
     if os.environ.get("MUJOCO_GL") == OFF:
         raise NoGraphics("There is no OpenGL library that renders off screen.", GL_REMEDY)
     try:
-        renderer = mujoco.Renderer(model, size, size)
+        renderer = mujoco.Renderer(model, height, width)
     except Exception as error:
         # mujoco fails here in many shapes (ImportError, AttributeError on None, its own
         # FatalError), all of which mean the same to the user.
