@@ -14,6 +14,7 @@ import lefleet.ledger
 import lefleet.policy
 import lefleet.process
 import lefleet.records
+import lefleet.robots
 import lefleet.rollouts
 import lefleet.stages
 import lefleet.stats
@@ -38,11 +39,13 @@ MAY_IMPORT = {
     "policy": {"errors", "records", "stages"},
     "server": {"errors", "records", "policy"},
     "certs": {"errors", "records"},
+    "robots": {"errors", "sim"},
+    "edge": {"errors", "records"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
-MAY_IMPORT["cli"] |= {"certs", "ledger", "loop", "policy", "server"}
+MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "robots", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
@@ -67,6 +70,7 @@ PUBLIC = {
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",
+    lefleet.robots: "LeFleetSim LeFleetSimConfig SimExtras",
     lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
         Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",
@@ -141,6 +145,7 @@ def test_imports_go_one_way(path):
         ("from lefleet.compat.train import in_memory", "cli"),
         ("from lefleet import cli", "stages"),
         ("from lefleet.loop import state", "ledger"),
+        ("from lefleet.robots import LeFleetSim", "edge"),
     ],
 )
 def test_an_import_against_the_order_is_noticed(source, folder):
