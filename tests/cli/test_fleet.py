@@ -1,21 +1,25 @@
 """fleet and ping: servers and robots as a table and as JSON, and where the time goes."""
 
 import json
+import re
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from lefleet.certs.authority import Authority
+from lefleet.cli.fleet_view import FleetView, tables
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings
 from lefleet_client import wire
-from lefleet_client.remote import RemotePolicy
+from lefleet_client.remote import RemotePolicy, RobotReport, RobotsFound
 from lefleet_client.transport import Tls, ZenohSettings, ZenohTransport
-from lefleet_client.wire import STATUS, ServiceKeys
+from lefleet_client.wire import ROBOT_STATUS, STATUS, RobotStatus, ServiceKeys, matching_robots
+from tests.certs.fleet import fleet as new_fleet
 from tests.certs.fleet import make_certificates
 from tests.cli.child import Child
 from tests.client.remote.scripted import ScriptedServer
@@ -54,6 +58,11 @@ def hostile(router):
         transport.serve(good, lambda _: STATUS.encode(visited))
         broken = ServiceKeys("m", "main", "broken").server("broken").status
         transport.serve(broken, lambda _: b"no status")
+        for name, told in (("evil", EVIL), ("late", "fine")):
+            liar = RobotStatus(client_id=name, state=told, reason=told, warnings=(told,))
+            transport.serve(
+                matching_robots(name).status, lambda _, liar=liar: ROBOT_STATUS.encode(liar)
+            )
         yield
 
 
@@ -74,8 +83,9 @@ def test_names_of_others_cannot_command_the_terminal(lefleet, router, hostile, c
 def test_a_warning_on_the_terminal_is_one_harmless_line(router, hostile, tmp_path):
     with Child("fleet", "--connect", router.endpoint, folder=tmp_path) as child:
         assert child.end() == 0
-    (warning,) = child.err
-    assert " level=warning logger=lefleet_client.remote.discovery event=log " in warning
+    assert len(child.err) == 2
+    for warning in child.err:
+        assert " level=warning logger=lefleet_client.remote.discovery event=log " in warning
 
 
 @pytest.fixture
@@ -113,6 +123,98 @@ def test_json_is_the_status_of_each(lefleet, router, servers):
     ]
 
 
+@pytest.fixture
+def robots(router):
+    """One that streams and one in trouble, as far as they report; the third is silent."""
+    settings = ZenohSettings(connect=(router.endpoint,))
+    with ExitStack() as stack:
+        node = stack.enter_context(ZenohTransport.open(settings))
+        arm, leg = (stack.enter_context(RobotReport(node, name)) for name in ("arm-1", "leg-2"))
+        arm.publish(
+            RobotStatus(
+                client_id="arm-1",
+                state="streaming",
+                state_s=130.0,
+                service="fold",
+                server="left",
+                action_age_ms=180.4,
+                buffer_ms=420.0,
+                round_trip_p95_ms=61.0,
+                image_codec="jpeg",
+                episode_id=7,
+                clamped=3,
+                warnings=("latency outside the envelope",),
+            )
+        )
+        leg.publish(
+            RobotStatus(
+                client_id="leg-2",
+                state="stalled",
+                paused=True,
+                service="pour",
+                reason="the queue is empty",
+                fallbacks=12,
+                reconnects=2,
+            )
+        )
+        node.announce(matching_robots("frozen").alive)
+        yield
+
+
+def cells(out: str, name: str) -> list[str]:
+    (line,) = [line for line in out.splitlines() if line.strip().startswith(f"{name} ")]
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_robots_are_shown_as_they_report_beside_their_sessions(lefleet, router, servers, robots):
+    code, out, err = lefleet("fleet", "--connect", router.endpoint, "--timeout-s", "0.5")
+    assert (code, err) == (0, "")
+    assert cells(out, "arm-1") == [
+        "arm-1", "streaming for 2 min 10 s", "180 ms", "420 ms", "0", "0", "61 ms", "jpeg", "left",
+        "7", "guard: 3 clamped; latency outside the envelope",
+    ]  # fmt: skip
+    assert cells(out, "leg-2") == [
+        "leg-2", "stalled for 0 s, paused", "0 ms", "0 ms", "12", "2", "0 ms", "0",
+        "the queue is empty",
+    ]  # fmt: skip
+    assert cells(out, "frozen") == ["frozen", "no answer", "its program runs, but does not answer"]
+    heads = [line.split()[0] for line in out.splitlines() if " server " in f"{line} "]
+    assert heads == ["service", "robot", "session"]
+
+
+def test_robots_in_json_are_their_statuses(lefleet, router, servers, robots):
+    where = ("--connect", router.endpoint, "--timeout-s", "0.5")
+    _, out, _ = lefleet("fleet", *where, "--json")
+    found = json.loads(out)
+    assert [(one["client_id"], one["state"]) for one in found["robots"]] == [
+        ("arm-1", "streaming"),
+        ("leg-2", "stalled"),
+    ]
+    assert found["silent_robots"] == ["frozen"]
+    _, out, _ = lefleet("fleet", "pour", *where, "--json")
+    assert [one["client_id"] for one in json.loads(out)["robots"]] == ["leg-2"]
+
+
+def test_robots_without_servers_are_shown_and_the_code_is_1(lefleet, router, robots):
+    where = ("--connect", router.endpoint, "--timeout-s", "0.5")
+    code, out, err = lefleet("fleet", *where)
+    assert (code, err) == (1, "")
+    assert out.startswith("No servers. Start one with: lefleet serve\n")
+    assert cells(out, "leg-2")[1] == "stalled for 0 s, paused"
+    code, out, _ = lefleet("fleet", "pour", *where)
+    assert code == 1
+    assert "arm-1" not in out
+
+
+def test_a_robot_without_news_is_noticed():
+    quiet = RobotStatus(client_id="arm", state="streaming", state_s=60.0, age_s=90.0)
+    shown = Console(width=240)
+    with shown.capture() as capture:
+        shown.print(tables(FleetView((), RobotsFound((quiet,), ()))))
+    assert "streaming for 2 min 30 s" in capture.get()
+    assert "no news for 1 min 30 s" in capture.get()
+
+
 def test_one_service_can_be_looked_at(lefleet, router, servers):
     _, out, _ = lefleet("fleet", "pour", "--connect", router.endpoint, "--json")
     assert [one["server"] for one in json.loads(out)["servers"]] == ["third"]
@@ -128,7 +230,8 @@ def test_a_service_without_servers_is_answered_with_those_there_are(lefleet, rou
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint)
     assert (code, out) == (1, "No server offers sew. Available services: fold, pour.\n")
     code, out, _ = lefleet("fleet", "sew", "--connect", router.endpoint, "--json")
-    assert (code, json.loads(out)) == (1, {"servers": []})
+    assert code == 1
+    assert json.loads(out) == {"servers": [], "robots": [], "silent_robots": []}
 
 
 def test_a_service_where_there_is_no_server_at_all(lefleet, router):
@@ -250,6 +353,24 @@ def test_an_operator_pings_under_the_name_in_the_certificate(lab, lefleet):
             assert len(server.opens) == 1
     finally:
         router.close()
+
+
+def test_an_operator_sees_robots_and_a_robot_is_told_that_it_may_not(tmp_path, lefleet):
+    make_certificates(tmp_path / "certs")
+    with (
+        new_fleet(tmp_path / "certs", "router") as network,
+        RobotReport(network.node("robot-arm"), "arm") as report,
+    ):
+        report.publish(RobotStatus(client_id="arm", state="degraded"))
+        where = ("fleet", "--connect", network.endpoint, "--json", "--tls")
+        code, out, err = lefleet(*where, str(tmp_path / "certs" / "operator-jo"))
+        assert (code, err) == (0, "")
+        assert [one["state"] for one in json.loads(out)["robots"]] == ["degraded"]
+        code, out, err = lefleet(*where, str(tmp_path / "certs" / "robot-leg"))
+        assert code == 0
+        assert "lefleet certs operator NAME" in err
+        found = json.loads(out)
+        assert (len(found["servers"]), found["robots"]) == (1, [])
 
 
 def test_a_server_that_is_taken_says_so_in_one_line(router, lefleet, tmp_path):

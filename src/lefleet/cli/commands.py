@@ -269,7 +269,7 @@ class ConnectOptions(TlsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetCommand(ConnectOptions):
-    """List servers and their robots: live in a terminal, otherwise once."""
+    """List servers, and robots with their state: live in a terminal, otherwise once."""
 
     service: Annotated[str, Positional, arg(metavar="[SERVICE]")] = ""
     """Only this service."""

@@ -1,4 +1,4 @@
-"""fleet and ping: which servers there are, which robots use them, and how fast they answer."""
+"""fleet and ping: which servers and robots there are, how they are, and how fast servers answer."""
 
 import os
 import socket
@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
 from lefleet.cli.commands import FleetCommand, PingCommand
 from lefleet.cli.display import console, table
-from lefleet.cli.network import connect, network_errors, operator_name
+from lefleet.cli.fleet_view import FleetView, tables
+from lefleet.cli.network import connect, may_read_robots, network_errors, operator_name
 from lefleet.cli.output import print_json, print_json_line, printable, warn_on_stderr
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError
@@ -24,18 +24,24 @@ from lefleet_client.remote import (
     Refused,
     RemoteChunk,
     RemotePolicy,
+    RobotsFound,
     discover,
+    discover_robots,
     example_observation,
     ping,
 )
 from lefleet_client.remote.observation import ArrayFrame
 from lefleet_client.transport import Transport
-from lefleet_client.wire import ServerStatus
 
 _EVERY_S = 1.0
 _WIDE = 240
 _SLOW_S = 30.0
 """Time limit of one request, long enough to measure slow policies."""
+_NO_ROBOTS = RobotsFound((), ())
+_ONLY_OPERATORS = (
+    "With a robot's certificate, fleet shows servers and their sessions. What robots report of "
+    "themselves needs an operator's: lefleet certs operator NAME"
+)
 _MAYBE_DENIED = (
     "If one runs: is this certificate on the access list of the router or server? See: lefleet "
     "certs list"
@@ -50,26 +56,21 @@ _PARTS = {
 }
 
 
-class FleetView(NamedTuple):
-    """Servers of the requested service; if there are none, the names of the services there are."""
-
-    servers: tuple[ServerStatus, ...]
-    service: str = ""
-    other_services: tuple[str, ...] = ()
-
-
 @network_errors()
 def fleet(command: FleetCommand) -> int:
-    """Print the servers once, or until Ctrl-C."""
+    """Print servers and robots once, or until Ctrl-C."""
     if command.once and command.watch:
         raise BadInput("once, watch: they contradict each other.", "Give one of them.")
     warn_on_stderr()
     is_live = sys.stdout.isatty() and not command.json and not command.once
+    if not may_read_robots(command):
+        print(_ONLY_OPERATORS, file=sys.stderr)
     with interruptible(), connect(command) as transport:
         if not is_live and not command.watch:
             view = _view(transport, command)
             _show(view, as_json=command.json)
-            if not view.servers and any(one.startswith("tls/") for one in command.connect):
+            is_empty = not view.servers and view.robots == _NO_ROBOTS
+            if is_empty and any(one.startswith("tls/") for one in command.connect):
                 print(_MAYBE_DENIED, file=sys.stderr)
             return 0 if view.servers else 1
         with suppress(KeyboardInterrupt):
@@ -78,10 +79,17 @@ def fleet(command: FleetCommand) -> int:
 
 
 def _view(transport: Transport, command: FleetCommand) -> FleetView:
-    servers = discover(transport, command.service, timeout_s=command.timeout_s, with_clients=True)
-    if servers or not command.service:
-        return FleetView(servers)
-    return FleetView((), command.service, _services(transport, command.timeout_s))
+    timeout_s = command.timeout_s
+    servers = discover(transport, command.service, timeout_s=timeout_s, with_clients=True)
+    # What an access list denies ends with the time-out, so it is not even asked.
+    found = discover_robots(transport, timeout_s) if may_read_robots(command) else _NO_ROBOTS
+    if not command.service:
+        return FleetView(servers, found)
+    named = ("", command.service, *(one.service for one in servers))
+    robots = tuple(one for one in found.robots if one.service in named)
+    found = RobotsFound(robots, found.silent)
+    others = () if servers else _services(transport, timeout_s)
+    return FleetView(servers, found, command.service, others)
 
 
 def _services(transport: Transport, timeout_s: float) -> tuple[str, ...]:
@@ -99,68 +107,22 @@ def _watch(views: Iterator[FleetView], command: FleetCommand, *, is_live: bool) 
     if not is_live:
         for view in views:
             if command.json:
-                print_json_line({"servers": view.servers})
+                print_json_line(view.as_json())
             else:
                 _show(view, as_json=False)
         return
     with Live(auto_refresh=False) as live:
         for view in views:
-            live.update(_tables(view), refresh=True)
+            live.update(tables(view), refresh=True)
 
 
 def _show(view: FleetView, *, as_json: bool) -> None:
     if as_json:
-        print_json({"servers": view.servers})
+        print_json(view.as_json())
     else:
         # A pipe or file has no width that the table must fit into.
         width = None if sys.stdout.isatty() else _WIDE
-        Console(highlight=False, markup=False, width=width).print(_tables(view))
-
-
-def _tables(view: FleetView) -> Group | Text:
-    """Servers, then their robots."""
-    if view.other_services:
-        there = ", ".join(view.other_services)
-        return _cell(f"No server offers {view.service}. Available services: {there}.")
-    if not view.servers:
-        return Text("No servers. Start one with: lefleet serve")
-    servers = table("service", "model", "server", "state", "robots", "load", "mode", "chunk")
-    robots = table(
-        "robot", "on server", "type", "images", "episode", "answered", "failed", "superseded",
-        "wait", "inference", "idle for",
-    )  # fmt: skip
-    for one in view.servers:
-        served = one.capabilities
-        servers.add_row(
-            _cell(one.service),
-            _cell(f"{served.model} ({served.digest[:8]})"),
-            _cell(one.server),
-            ("draining" if one.draining else "ready") + (", insecure" if one.insecure else ""),
-            f"{one.sessions}/{one.max_sessions}",
-            f"{one.load:.0%}",
-            _cell(served.serving_mode + (", RTC" if served.supports_rtc else "")),
-            f"{served.chunk_size} at {served.contract.fps:g} Hz",
-        )
-        for robot in one.clients:
-            robots.add_row(
-                _cell(robot.client_id),
-                _cell(one.server),
-                _cell(robot.robot_type),
-                _cell(robot.image_codec),
-                str(robot.episode_id),
-                str(robot.answered),
-                str(robot.failed),
-                str(robot.superseded),
-                f"{robot.queue_wait_ms:.1f} ms",
-                f"{robot.inference_ms:.1f} ms",
-                f"{robot.idle_s:.0f} s",
-            )
-    return Group(servers, robots) if robots.row_count else Group(servers)
-
-
-def _cell(text: str) -> Text:
-    """Text that servers and robots chose: neither markup nor terminal commands."""
-    return Text(printable(text))
+        Console(highlight=False, markup=False, width=width).print(tables(view))
 
 
 class _StandingRobot(RemotePolicy):

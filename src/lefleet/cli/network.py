@@ -20,6 +20,7 @@ from lefleet_client.transport import (
     TransportError,
     ZenohSettings,
     ZenohTransport,
+    certificate_identity,
     certified_name,
 )
 from lefleet_client.wire import BadKey
@@ -63,6 +64,12 @@ def connect(command: ConnectOptions) -> ZenohTransport:
             open_timeout_s=command.timeout_s,
         )
     )
+
+
+def may_read_robots(command: TlsOptions) -> bool:
+    """Whether an access list lets this certificate read what robots report of themselves."""
+    tls = _tls(command)
+    return tls is None or certificate_identity(tls.cert).role != "robot"
 
 
 def operator_name(command: TlsOptions) -> str:

@@ -25,7 +25,7 @@ GROUPS = {
     "Serving": {
         "serve": "Serve a checkpoint to robots.",
         "router": "Connect robots and servers that cannot reach each other directly.",
-        "fleet": "List servers and their robots: live in a terminal, otherwise once.",
+        "fleet": "List servers, and robots with their state: live in a terminal, otherwise once.",
         "ping": "Measure where the time between an observation and its chunk goes.",
         "certs": "Make certificates for robots, servers and operators, and say who may connect.",
         "contract": "Show what a checkpoint's columns mean, and a manifest to serve it.",
