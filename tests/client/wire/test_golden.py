@@ -1,4 +1,4 @@
-"""Golden bytes: a change to any of them is a new schema version."""
+"""Golden bytes: any change but an added field with a default is a new schema version."""
 
 from pathlib import Path
 
