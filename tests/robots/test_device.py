@@ -104,6 +104,21 @@ def test_stepped_episodes_are_those_of_the_engine_until_success(make):
     assert robot.extras[2:] == (finished.length, True, finished.progress, True)
 
 
+def test_success_remains_when_the_hand_leaves_the_goal_again(make):
+    robot, world, expert = make(task="reach", time="stepped"), World("reach"), Expert("reach")
+    raw = world.reset(SEED)
+    while not robot.extras.success:
+        action = expert.act(raw)
+        robot.send_action(as_action(action))
+        raw = world.step(action).raw
+    assert robot.extras.steps < world.task.horizon - 30, "too late to leave"
+    for _ in range(30):
+        robot.send_action(as_action([0, -1, 0, 0]))
+        outcome = world.step(np.array([0, -1, 0, 0]))
+    assert not outcome.success
+    assert robot.extras[3:] == (True, 1.0, True)
+
+
 def test_in_stepped_time_only_actions_move_the_world(make):
     clock = Clock()
     robot = make(clock, time="stepped")
