@@ -152,7 +152,7 @@ class SessionSpec:
     ) -> wire.SessionOpen:
         """The question; the last two are the numbers that the robot used last."""
         served = status.capabilities
-        robot = self.robot or RobotFeatures.of(served.contract)
+        robot = (self.robot or RobotFeatures.of(served.contract)).facing(served.contract)
         return wire.SessionOpen(
             model=served.model,
             revision=served.revision,

@@ -3,7 +3,7 @@
 import importlib.util
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
@@ -35,7 +35,8 @@ class RobotFeatures:
     """Names are in the order in which the robot sends and executes columns.
 
     A server compares them with its checkpoint's contract, and refuses a robot whose motors are in
-    another order.
+    another order. A program that finds columns `by_name` has no order of its own: it takes the
+    contract's, and leaves out what the policy does not look at.
     """
 
     action_names: tuple[str, ...]
@@ -44,6 +45,7 @@ class RobotFeatures:
     """Height, width and channels by policy feature key."""
     fps: float
     robot_type: str
+    by_name: bool = False
 
     def __post_init__(self) -> None:
         if not self.fps > 0:
@@ -61,6 +63,23 @@ class RobotFeatures:
             cameras=dict(contract.cameras),
             fps=contract.fps,
             robot_type=contract.robot_type,
+        )
+
+    def facing(self, contract: Contract) -> "RobotFeatures":
+        """The features to tell a server of this contract.
+
+        Where a column is missing, the robot's own names stay, and the server says what is missing.
+        """
+        if not self.by_name:
+            return self
+        known = {name for names in self.vectors.values() for name in names}
+        named = {key: names for key, names in contract.vectors.items() if known.issuperset(names)}
+        own = {key: names for key, names in self.vectors.items() if key in contract.vectors}
+        is_same = set(self.action_names) == set(contract.action_names)
+        return replace(
+            self,
+            action_names=contract.action_names if is_same else self.action_names,
+            vectors={**own, **named},
         )
 
 

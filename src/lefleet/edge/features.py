@@ -1,0 +1,81 @@
+"""A LeRobot robot's features and observations in the words of a policy's contract: by name."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from lerobot.utils.constants import OBS_IMAGES, OBS_STATE
+from numpy.typing import NDArray
+
+from lefleet_client import RobotFeatures
+from lefleet_client.wire import Contract
+
+RENAMED = Mapping[str, str]
+"""LeRobot's rename_map: keys of the robot's observation to keys of the policy."""
+
+
+class DescribedRobot(Protocol):
+    """What is read of a robot; LeRobot's ThreadSafeRobot has it too."""
+
+    @property
+    def observation_features(self) -> dict[str, Any]: ...
+
+    @property
+    def action_features(self) -> dict[str, Any]: ...
+
+
+def vectors_of(robot: DescribedRobot) -> dict[str, tuple[str, ...]]:
+    """Which scalars form which of the policy's vectors.
+
+    A robot may say so in an attribute `vectors`; else its positions and velocities are the state,
+    as in LeRobot's rollout.
+    """
+    said: Mapping[str, tuple[str, ...]] | None = getattr(robot, "vectors", None)
+    if said is not None:
+        return {key: tuple(names) for key, names in said.items()}
+    scalars = (name for name, kind in robot.observation_features.items() if kind is float)
+    return {OBS_STATE: tuple(name for name in scalars if name.endswith((".pos", ".vel")))}
+
+
+def features_of(
+    robot: DescribedRobot, robot_type: str, fps: float, renamed: RENAMED
+) -> RobotFeatures:
+    """What the robot tells a server about itself."""
+    cameras = {
+        renamed.get(key, key): (int(shape[0]), int(shape[1]), int(shape[2]))
+        for name, shape in robot.observation_features.items()
+        if isinstance(shape, tuple)
+        for key in (f"{OBS_IMAGES}.{name}",)
+    }
+    actions = (name for name in robot.action_features if name.endswith((".pos", ".vel")))
+    return RobotFeatures(
+        action_names=tuple(actions),
+        vectors={renamed.get(key, key): names for key, names in vectors_of(robot).items()},
+        cameras=cameras,
+        fps=fps,
+        robot_type=robot_type,
+        by_name=True,
+    )
+
+
+class ObservationMap:
+    """Turns an observation of LeRobot's rollout into the policy's arrays."""
+
+    def __init__(self, robot: RobotFeatures, contract: Contract, renamed: RENAMED) -> None:
+        self._vectors = dict(robot.facing(contract).vectors)
+        here = {theirs: mine for mine, theirs in renamed.items()}
+        self._images = {
+            key: here.get(key, key).removeprefix(f"{OBS_IMAGES}.") for key in contract.cameras
+        }
+
+    def __call__(self, observation: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        arrays: dict[str, NDArray[Any]] = {
+            key: np.array([observation[name] for name in names], np.float32)
+            for key, names in self._vectors.items()
+        }
+        return arrays | {key: np.asarray(observation[name]) for key, name in self._images.items()}
+
+
+def positions_in(action_names: tuple[str, ...], observation: Mapping[str, Any]) -> NDArray[Any]:
+    """The present value of each action's joint, NaN where it is not observed."""
+    return np.array([float(observation.get(name, np.nan)) for name in action_names], np.float32)
