@@ -64,7 +64,7 @@ PUBLIC = {
         PolicyResult Rate Record Request RunConfig RunOrigin Rung SeedBlock TaskPairs
         TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_level
-        match_trials needed_pairs pairs_for_room progress_of success_of""",
+        has_room match_trials needed_pairs pairs_for_room possible_pairs progress_of success_of""",
     lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
         oom_kills processes_marked stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from lefleet.loop.decide import CandidateEvidence, History, decide
+from lefleet.loop.state import Shortage
 from lefleet.records import DecidePlan, GateLevel
 from tests.loop.states import decision, gate
 
@@ -19,7 +20,7 @@ def evidence(
 
 
 def history(*decisions, blessed: str = "old", rate: float = 0.8, rungs: int = 2) -> History:
-    return History(decisions, blessed, rate, rungs)
+    return History("r", decisions, blessed, rate, rungs)
 
 
 def past(verdict: str, outcome: str = "iterate", rung: int = 0, ended: str = ""):
@@ -172,17 +173,23 @@ def test_the_words_name_where_the_level_came_from(verdict, changes, words):
     assert made.level == level
 
 
-def test_without_room_there_is_no_gate_and_the_remedy_is_named():
-    found = evidence()._replace(pairs_needed=415)
+@pytest.mark.parametrize(
+    ("listed", "remedy"),
+    [
+        (
+            0,
+            "continue in a new run with more pairs: lefleet run -c FILE --from r --name=NEW "
+            "--gate.max_pairs=415",
+        ),
+        (50, "415 pairs would show it, and the list of initial states allows 50"),
+    ],
+)
+def test_without_room_the_run_stops_and_the_remedy_is_named(listed, remedy):
+    found = evidence()._replace(shortage=Shortage(415, listed))
     made = decide(found, history(*TWO, rate=0.98), PLAN)
-    assert (made.decision, made.blessed, made.gate) == ("iterate", "old", None)
-    assert made.why == "no room to show an improvement over 98%: raise gate.max_pairs to 415"
+    assert (made.decision, made.blessed, made.gate) == ("stop", "old", None)
+    assert made.why == f"no room to show an improvement over 98%: {remedy}"
     assert made.pairs_needed == 415
-
-
-def test_a_cycle_without_room_does_not_count_towards_escalation():
-    without = past(NONE)
-    assert decide(evidence(SAME), history(past(SAME), without), PLAN).decision == "iterate"
 
 
 def test_the_words_name_the_room_that_was_left():

@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_fields
 
+from lefleet.errors import BadInput
 from lefleet.loop.decide import make_decision
+from lefleet.loop.limits import require_room, usage
 from lefleet.loop.state import Decide, EndRun, RunStage, next_step
-from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan
+from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan, Rate
+from lefleet.stats import has_room, pairs_for_room
 from tests.loop.states import config, cycle, decision, gate, origin, play, result, state
 from tests.samples import evaluation_record
 
@@ -121,29 +125,70 @@ def test_a_run_has_as_many_cycles_as_it_may(cycles):
     assert sum(isinstance(step, Decide) for step in steps) == cycles
 
 
-def nearly_perfect(gate_plan: GatePlan, **changes):
-    """A run whose baseline succeeded in 59 of 60 episodes, its second cycle evaluated."""
+RATE = Rate(successes=59, episodes=60, rate=0.98, interval=(0.9, 1.0))
+
+
+def nearly_perfect(gate_plan: GatePlan, successes: int = 59, tasks: int = 1, **changes):
+    """A run whose baseline succeeded in nearly all of 60 episodes, its second cycle evaluated."""
     first = cycle(0, "collect", "train", decided=decision(0, "baseline", "c0"))
-    block = evaluation_record(result=result(59, 0, episodes=60))
-    first.records["evaluate"] = block
+    rates = {f"task {number}": RATE for number in range(tasks)}
+    shown = replace_fields(result(successes, 0, episodes=60), per_task=rates)
+    first.records["evaluate"] = evaluation_record(result=shown)
     second = cycle(1, "collect", "train", "evaluate")
-    return state(first, second, of=config(gate=gate_plan), **changes)
+    return state(first, second, of=config(gate=gate_plan, **changes))
 
 
-def test_where_the_baseline_leaves_no_room_there_is_no_gate():
-    now = nearly_perfect(GatePlan(max_pairs=60))
+def decided(now):
+    """The state after the decision about the second cycle."""
+    second = replace(now.cycles[1], decision=make_decision(now, 1))
+    return replace(now, cycles=[now.cycles[0], second])
+
+
+def test_where_the_baseline_leaves_no_room_the_run_ends_with_the_remedy():
+    now = nearly_perfect(GatePlan(max_pairs=60), budgets=Budgets(cycles=9))
     assert next_step(now) == Decide(1)
     made = make_decision(now, 1)
-    assert (made.decision, made.gate, made.level, made.gate_number) == ("iterate", None, None, 0)
-    assert made.why.startswith("no room to show an improvement over 98%: raise gate.max_pairs to ")
-    enough = nearly_perfect(GatePlan(max_pairs=made.pairs_needed))
-    assert next_step(enough) == RunStage(1, "gate")
+    assert (made.decision, made.gate, made.level, made.gate_number) == ("stop", None, None, 0)
+    assert made.why.startswith("no room to show an improvement over 98%: ")
+    assert made.why.endswith(
+        f"lefleet run -c FILE --from r --name=NEW --gate.max_pairs={made.pairs_needed}"
+    )
+    assert next_step(decided(now)) == EndRun("finished", made.why)
 
 
-def test_a_cycle_without_a_gate_uses_no_share():
-    now = nearly_perfect(GatePlan(max_pairs=60))
-    cycles = [now.cycles[0], replace(now.cycles[1], decision=make_decision(now, 1)), cycle(2)]
-    assert replace(now, cycles=cycles).gate_level(2) == now.gate_level(1)
+def test_the_remedy_gives_room_in_the_first_gate_of_the_new_run():
+    needed = make_decision(nearly_perfect(GatePlan(max_pairs=60)), 1).pairs_needed
+    new = state(
+        cycle(0, "collect", "train", "evaluate"),
+        of=config(gate=GatePlan(max_pairs=needed)),
+        origin=origin(result=replace_fields(result(59, episodes=60), digest="a2")),
+    )
+    assert next_step(new) == RunStage(0, "gate")
+    level = new.gate_level(0).better
+    assert has_room(level, 1 - new.baseline_rate(), needed)
+    assert needed == pairs_for_room(level, 1 - new.baseline_rate())
+
+
+def test_a_run_that_ended_without_room_is_not_continued_within_other_budgets():
+    ended = decided(nearly_perfect(GatePlan(max_pairs=60), budgets=Budgets(cycles=9)))
+    with pytest.raises(BadInput) as caught:
+        require_room(ended, "r", usage(ended, 0.0))
+    needed = ended.current.decision.pairs_needed
+    assert str(caught.value).startswith("budgets: r ended with the decision stop in cycle 1, not ")
+    assert str(caught.value).endswith(f"--from r --name=NEW --gate.max_pairs={needed}.")
+
+
+def test_room_is_that_of_the_pairs_that_a_list_of_initial_states_allows():
+    plan, of_list = GatePlan(max_pairs=200), {"evaluate": EvaluatePlan(initial_states=5)}
+    assert next_step(nearly_perfect(plan, 51)) == RunStage(1, "gate")
+    assert next_step(nearly_perfect(plan, 51, tasks=40, **of_list)) == RunStage(1, "gate")
+    short = nearly_perfect(plan, 51, **of_list)
+    assert next_step(short) == Decide(1)
+    made = make_decision(short, 1)
+    assert made.decision == "stop"
+    assert made.why.endswith(
+        f": {made.pairs_needed} pairs would show it, and the list of initial states allows 5"
+    )
 
 
 def test_progress_always_has_a_gate():

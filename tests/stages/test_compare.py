@@ -12,7 +12,7 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CompareRequest, SeedBlock
 from lefleet.sim.render import OFF
 from lefleet.stages import evaluate, run_stage
-from lefleet.stages.compare import capped, require_fresh
+from lefleet.stages.compare import require_fresh, stock_block
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.run import start
 from tests.conftest import TASKS
@@ -122,7 +122,8 @@ def test_seeds_for_judging_are_fresh(block):
 
 @pytest.mark.parametrize(("states", "pairs"), [(0, 60), (10, 30), (50, 60)])
 def test_a_finite_set_of_initial_states_is_used_once(states, pairs):
-    assert capped(request("a", "b", initial_states=states), tasks=3) == pairs
+    block = stock_block(request("a", "b", initial_states=states, env_tasks=3))
+    assert block.episodes_per_task * 3 == pairs
 
 
 def test_a_refused_comparison_leaves_nothing(checkpoint, tmp_path):

@@ -7,7 +7,14 @@ import pytest
 from scipy.stats import binom
 
 from lefleet.errors import BadInput
-from lefleet.stats import GateRule, fixed_power, fixed_size, pairs_for_room
+from lefleet.stats import (
+    GateRule,
+    fixed_power,
+    fixed_size,
+    has_room,
+    pairs_for_room,
+    possible_pairs,
+)
 from tests.stats.outcomes import judged, pairs
 
 
@@ -56,7 +63,7 @@ def test_what_cannot_be_is_refused(arguments, field):
 
 
 @pytest.mark.parametrize(
-    ("level", "gain", "max_pairs", "has_room"),
+    ("level", "gain", "max_pairs", "is_enough"),
     [
         (0.04, 8.7 / 62, 60, True),
         (0.04, 3 / 62, 60, True),
@@ -67,17 +74,22 @@ def test_what_cannot_be_is_refused(arguments, field):
         (0.05, 0.5, 4, False),
     ],
 )
-def test_room_for_an_improvement(level, gain, max_pairs, has_room):
-    assert (pairs_for_room(level, gain, max_pairs) == 0) is has_room
+def test_room_for_an_improvement(level, gain, max_pairs, is_enough):
+    assert has_room(level, gain, max_pairs) is is_enough
 
 
 def test_the_pairs_that_give_room_are_enough_eight_times_in_ten():
-    needed = pairs_for_room(0.04, 1 / 62, 60)
+    needed = pairs_for_room(0.04, 1 / 62)
     assert binom.sf(4, needed - 1, 1 / 62) < 0.8 <= binom.sf(4, needed, 1 / 62)
-    assert pairs_for_room(0.04, 1 / 62, needed) == 0
+    assert has_room(0.04, 1 / 62, needed)
 
 
 @pytest.mark.parametrize(("wins", "state"), [(4, "exhausted"), (5, "better")])
 def test_room_counts_the_wins_that_the_gate_needs_without_a_loss(wins, state):
     rule = GateRule(alpha_better=0.04, max_pairs=60, futility_below=0.0)
     assert judged(rule, pairs("-" * (60 - wins) + "w" * wins)).state == state
+
+
+@pytest.mark.parametrize(("states", "pairs"), [(0, 60), (5, 15), (20, 60), (50, 60)])
+def test_a_finite_list_of_initial_states_is_used_up_once(states, pairs):
+    assert possible_pairs(60, states, tasks=3) == pairs

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lefleet.loop.state import CycleState, RunState
+from lefleet.loop.state import CycleState, RunState, Shortage
 from lefleet.records import DecidePlan, Decision, EvaluationRecord, GateLevel, GateResult
 
 UNDECIDED = ("futile", "exhausted")
@@ -23,8 +23,8 @@ class CandidateEvidence(NamedTuple):
     gate_number: int = 0
     level: GateLevel | None = None
     """Of the gate, and None where that is."""
-    pairs_needed: int = 0
-    """`gate.max_pairs` that would leave room for an improvement; 0 where there is room."""
+    shortage: Shortage | None = None
+    """Of pairs, where there is a baseline and no room for an improvement over it."""
     initial_states: int = 0
     """Of each task, where the gates of the run share a finite list of them."""
     diagnosis: tuple[str, ...] = ()
@@ -33,6 +33,8 @@ class CandidateEvidence(NamedTuple):
 class History(NamedTuple):
     """What happened before."""
 
+    run: str
+    """Name of the run, for commands to copy."""
     decisions: Sequence[Decision]
     blessed: str
     """Digest of the blessed checkpoint, empty when there is none."""
@@ -55,12 +57,13 @@ def make_decision(state: RunState, cycle: int) -> Decision:
         gate=gate.gate if gate else None,
         gate_number=len(state.gates_before(cycle)) + 1 if gate else 0,
         level=state.gate_level(cycle) if gate else None,
-        pairs_needed=0 if gate else state.pairs_needed(),
+        shortage=None if gate else state.shortage(),
         initial_states=state.config.evaluate.initial_states,
         diagnosis=diagnose(current),
     )
     blessed = state.blessed()
     history = History(
+        run=state.config.name,
         decisions=[one.decision for one in state.cycles if one.decision is not None],
         blessed=blessed.digest if blessed else "",
         blessed_rate=_rate_of(state, blessed.digest if blessed else ""),
@@ -83,17 +86,14 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
             gate=evidence.gate,
             gate_number=evidence.gate_number,
             level=evidence.level,
-            pairs_needed=evidence.pairs_needed,
+            pairs_needed=evidence.shortage.needed if evidence.shortage else 0,
             diagnosis=evidence.diagnosis if not blessed else (),
         )
 
     gate = evidence.gate
-    if evidence.pairs_needed:
-        why = (
-            f"no room to show an improvement over {history.blessed_rate:.0%}: raise gate.max_pairs "
-            f"to {evidence.pairs_needed}"
-        )
-        return outcome("iterate", why)
+    if evidence.shortage is not None:
+        room = f"no room to show an improvement over {history.blessed_rate:.0%}"
+        return outcome("stop", f"{room}: {_remedy(evidence.shortage, history.run)}")
     if gate is None:
         if evidence.rate > plan.baseline_floor:
             why = (
@@ -120,6 +120,18 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
     if evidence.rung + 1 < history.rungs:
         return outcome("escalate", f"{plan.escalate_after} gates in a row showed no difference")
     return outcome("stop", "no difference shown on the last rung of the ladder")
+
+
+def _remedy(shortage: Shortage, run: str) -> str:
+    if shortage.listed:
+        return (
+            f"{shortage.needed} pairs would show it, and the list of initial states allows "
+            f"{shortage.listed}"
+        )
+    return (
+        "continue in a new run with more pairs: lefleet run -c FILE "
+        f"--from {run} --name=NEW --gate.max_pairs={shortage.needed}"
+    )
 
 
 def _level(evidence: CandidateEvidence, gate: GateResult) -> str:

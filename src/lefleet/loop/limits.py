@@ -69,11 +69,15 @@ def require_room(state: RunState, run: str, used: Usage) -> None:
     if isinstance(next_step(replace(state, stop_requested=False)), EndRun):
         last = state.current.decision
         if last is not None and last.decision == "stop":
+            other_ladder = (
+                "Start a new run from it, with another ladder: lefleet run -c FILE --from "
+                f"{run} --name=NAME"
+            )
             raise BadInput(
                 f"budgets: {run} ended with the decision stop in cycle {last.cycle}, not by a "
                 f"budget: {last.why}.",
-                "Start a new run from it, with another ladder: lefleet run -c FILE --from "
-                f"{run} --name=NAME",
+                # Where there was no room for a gate, the reason names the remedy.
+                "" if last.pairs_needed else other_ladder,
             )
         raise BadInput(
             f"budgets.cycles: all {begun} cycles of {run} are done.", f"Allow more than {begun}."

@@ -25,7 +25,7 @@ from lefleet.records import (
     RunOrigin,
 )
 from lefleet.records.border import as_bad_input
-from lefleet.stats import gate_level, pairs_for_room
+from lefleet.stats import gate_level, has_room, pairs_for_room, possible_pairs
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,17 @@ class PastGate(NamedTuple):
     cycle: int
     is_better: bool
     """Whether that was its verdict."""
+
+
+class Shortage(NamedTuple):
+    """Pairs are too few to show even the largest improvement over the baseline that there can be.
+    As its baseline and the level of its next gate do not change, that is so for the rest of a run.
+    """
+
+    needed: int
+    """Pairs with which a new run from this one shows that improvement 8 times in 10."""
+    listed: int
+    """Pairs that the environment's list of initial states allows; 0 where it allows `needed`."""
 
 
 @dataclass(frozen=True)
@@ -152,14 +163,23 @@ class RunState:
             rate = result.mean_progress
         return (rate * episodes + 1.0) / (episodes + 2.0)
 
-    def pairs_needed(self) -> int:
-        """0 where the gate of the current cycle may show an improvement over the blessed
-        checkpoint; else `gate.max_pairs` with which it could. Asked of success only."""
-        rate, plan = self.baseline_rate(), self.config.gate
-        if rate is None or plan.metric != "success":
-            return 0
-        level = self.gate_level(self.current.index).better
-        return pairs_for_room(level, 1.0 - rate, plan.max_pairs)
+    def shortage(self) -> Shortage | None:
+        """None where the gate of the current cycle may show an improvement over the blessed
+        checkpoint. Asked of success only."""
+        plan, states = self.config.gate, self.config.evaluate.initial_states
+        rate, blessed = self.baseline_rate(), self.blessed()
+        result = self.result_of(blessed.digest) if blessed else None
+        if rate is None or result is None or plan.metric != "success":
+            return None
+        pairs = possible_pairs(plan.max_pairs, states, len(result.per_task))
+        if has_room(self.gate_level(self.current.index).better, 1.0 - rate, pairs):
+            return None
+        fresh = gate_level(plan.guarantee, plan.alpha, self.planned_cycles, ()).better
+        needed = pairs_for_room(fresh, 1.0 - rate)
+        listed = states * len(result.per_task)
+        if 0 < listed < needed:
+            return Shortage(needed, listed)
+        return Shortage(max(needed, plan.max_pairs), 0)
 
     def has_gate(self, cycle: int) -> bool:
         """Whether `cycle`, the current one or one before, has a gate: there is a baseline, and
@@ -167,7 +187,7 @@ class RunState:
         decision = self.cycles[cycle].decision
         if decision is not None:
             return decision.gate is not None
-        return self.has_baseline(cycle) and not self.pairs_needed()
+        return self.has_baseline(cycle) and self.shortage() is None
 
     def has_baseline(self, cycle: int) -> bool:
         """Whether there is something to compare the candidate of `cycle` with."""

@@ -185,7 +185,7 @@ class Decision(Strict, frozen=True, kw_only=True):
     level: GateLevel | None = None
     """Of the gate; None where there was none."""
     pairs_needed: int = 0
-    """`gate.max_pairs` that would leave room for an improvement, where there was no gate because
-    the baseline leaves none; else 0."""
+    """Pairs with which a new run could show an improvement, where there was no gate because the
+    baseline leaves no room for one; else 0."""
     diagnosis: tuple[str, ...] = ()
     """What to look at, where nothing works yet."""

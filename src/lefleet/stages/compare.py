@@ -27,7 +27,7 @@ from lefleet.stages.verdict import (
     e_value,
     pair_order,
 )
-from lefleet.stats import GateRule
+from lefleet.stats import GateRule, possible_pairs
 
 
 def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
@@ -44,7 +44,7 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     roles = {"candidate": candidate.path, "baseline": baseline.path}
     verify = verify_pins(stage, checkpoint=candidate, baseline=baseline)
     with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
-        pairs = capped(request, len(tasks))
+        pairs = possible_pairs(request.max_pairs, request.initial_states, len(tasks))
         if request.env:
             # lerobot-eval runs all pairs of a checkpoint at once; they are judged afterwards.
             block = stock_block(request)
@@ -120,12 +120,6 @@ def _simulated(
                 return
 
 
-def capped(request: CompareRequest, tasks: int) -> int:
-    """Pairs that there can be: a finite set of initial states is used up once."""
-    most = request.initial_states * tasks
-    return min(request.max_pairs, most) if most else request.max_pairs
-
-
 def _batches(
     request: CompareRequest, order: Sequence[Trial], roles: dict[str, str], paired: PairedEpisodes
 ) -> Iterator[EpisodeBatch]:
@@ -156,10 +150,11 @@ def _batches(
 def stock_block(request: CompareRequest) -> EvaluateRequest:
     """All pairs of a comparison as the block of episodes that lerobot-eval runs."""
     tasks = request.env_tasks or len(request.tasks)
+    pairs = possible_pairs(request.max_pairs, request.initial_states, tasks)
     return EvaluateRequest(
         checkpoint=request.checkpoint,
         tasks=request.tasks,
-        episodes_per_task=-(-capped(request, tasks) // tasks),
+        episodes_per_task=-(-pairs // tasks),
         seed=request.seed,
         device=request.device,
         env=request.env,

@@ -19,7 +19,13 @@ from lefleet.stats.inputs import Pair, match_trials, progress_of, success_of
 from lefleet.stats.intervals import exact_interval
 from lefleet.stats.levels import gate_level
 from lefleet.stats.needed import needed_pairs
-from lefleet.stats.planning import fixed_power, fixed_size, pairs_for_room
+from lefleet.stats.planning import (
+    fixed_power,
+    fixed_size,
+    has_room,
+    pairs_for_room,
+    possible_pairs,
+)
 
 __all__ = [
     "Gate",
@@ -29,9 +35,11 @@ __all__ = [
     "fixed_power",
     "fixed_size",
     "gate_level",
+    "has_room",
     "match_trials",
     "needed_pairs",
     "pairs_for_room",
+    "possible_pairs",
     "progress_of",
     "success_of",
 ]

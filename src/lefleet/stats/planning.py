@@ -56,16 +56,31 @@ _HARDLY = 0.1
 _USUAL_POWER = 0.8
 
 
-def pairs_for_room(level: float, gain: float, max_pairs: int) -> int:
-    """0 where `max_pairs` pairs may show an improvement of `gain`; else how many pairs would.
+def has_room(level: float, gain: float, pairs: int) -> bool:
+    """Whether a gate of `pairs` pairs may show an improvement of `gain`.
 
-    In the best case the candidate wins a share `gain` of the pairs and loses none; then it needs
-    so many wins that as many heads in a row have at most the chance `level`. There is no room
-    where even that has a chance below 0.1. The number of pairs is for a chance of 0.8.
+    In the best case the candidate wins a share `gain` of the pairs and loses none. There is no room
+    where even that has a chance below 0.1 to be shown.
     """
-    from scipy.stats import binom, nbinom
+    from scipy.stats import binom
 
-    wins = floor(-log2(level)) + 1
-    if binom.sf(wins - 1, max_pairs, gain) >= _HARDLY:
-        return 0
+    return bool(binom.sf(_wins_needed(level) - 1, pairs, gain) >= _HARDLY)
+
+
+def pairs_for_room(level: float, gain: float) -> int:
+    """Pairs that show an improvement of `gain` with a chance of 0.8 where none is lost."""
+    from scipy.stats import nbinom
+
+    wins = _wins_needed(level)
     return wins + int(nbinom.ppf(_USUAL_POWER, wins, gain))
+
+
+def _wins_needed(level: float) -> int:
+    """Without a loss: as many heads in a row have at most the chance `level`."""
+    return floor(-log2(level)) + 1
+
+
+def possible_pairs(max_pairs: int, initial_states: int, tasks: int) -> int:
+    """Pairs that a gate can have: a finite list of initial states, 0 for none, is used up once."""
+    listed = initial_states * tasks
+    return min(max_pairs, listed) if listed else max_pairs
