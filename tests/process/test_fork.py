@@ -201,6 +201,45 @@ def test_everything_of_a_fork_is_written_and_its_exit_functions_run_at_its_end(s
     assert said(body, TELL) == ["main thread", "exit function"]
 
 
+def test_what_a_parent_cleans_up_at_its_exit_stays_while_its_forks_exit(said):
+    code = (
+        "import atexit, tempfile\n"
+        "folder = tempfile.TemporaryDirectory()\n"
+        "atexit.register(print, 'exit of the parent')\n"
+        f"{TELL}\n"
+        "print(os.path.isdir(folder.name))"
+    )
+    assert said("print('fork')", code) == ["fork", "True", "exit of the parent"]
+
+
+def test_a_fork_cleans_up_what_it_made_itself(said, tmp_path):
+    body = (
+        "import tempfile\n"
+        f"fork.made = tempfile.TemporaryDirectory(dir={str(tmp_path)!r}, prefix='made-')\n"
+        "print(os.path.isdir(fork.made.name))"
+    )
+    code = f"import tempfile\nfolder = tempfile.TemporaryDirectory()\n{TELL}"
+    assert said(body, code) == ["True"]
+    assert list(tmp_path.glob("made-*")) == []
+
+
+def test_a_fork_ends_the_processes_that_multiprocessing_started(said):
+    body = (
+        "import multiprocessing\n"
+        "waits = multiprocessing.Process(target=signal.pause, daemon=True)\n"
+        "waits.start()\n"
+        "print(waits.pid)"
+    )
+    (pid,) = said(body, f"import multiprocessing.util\n{TELL}")
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_what_a_parent_has_not_written_yet_is_written_once(said):
+    buffered = "sys.stdout = open(1, 'w', closefd=False)"
+    code = f"{buffered}\nsys.stdout.write('parent ')\nstart(stdout=None).wait()"
+    assert said("print('fork')", code) == ["fork", "parent "]
+
+
 def test_forks_of_a_fork_are_forks(said):
     body = (
         "if sys.argv[1] == 'again': print(is_fork, sys.argv[1]); return\n"

@@ -3,7 +3,8 @@
 Importing LeRobot takes 5 to 10 s; a process that has imported it starts a copy of itself in a few
 milliseconds. The copy differs from a new program in nothing that others rely on: it has its own
 command line and environment, in /proc too, its own session or parent-death signal, default
-signals, and no descriptor of its parent but the three that it was given, so that it holds no lock.
+signals, no descriptor of its parent but the three that it was given, so that it holds no lock, and
+neither its parent's unwritten output nor what its parent will do when it exits.
 """
 
 import atexit
@@ -13,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +27,8 @@ _PROGRAMS = {
     "lerobot.scripts.lerobot_train": "lerobot.scripts.lerobot_train",
 }
 """Modules whose `main` a fork may run, by the name in `python -m NAME`."""
+_EXIT_FUNCTIONS = (("logging", "shutdown"), ("multiprocessing.util", "_exit_function"))
+"""What modules that are imported already would do at the end of a new program."""
 _OWN = "LEFLEET_"
 _PR_SET_MM, _PR_SET_MM_MAP = 35, 14
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -112,8 +116,11 @@ def _run(name: str) -> int:
 
 
 def _forget_parent() -> None:
-    """Give up descriptors and signal handlers, and draw other random numbers than the parent."""
+    """Give up output, exit functions, descriptors and signal handlers, and draw other random
+    numbers than the parent."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    _drop_output(nothing)
+    _drop_exit_functions()
     for entry in list(Path("/proc/self/fd").iterdir()):
         # The numbers stay in use: an object of the parent that closes one must not close ours.
         if int(entry.name) > 2 and int(entry.name) != nothing:
@@ -129,6 +136,27 @@ def _forget_parent() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
+
+
+def _drop_output(nothing: int) -> None:
+    """The parent writes what is in its buffers itself."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        kept = os.dup(number)
+        os.dup2(nothing, number)
+        stream.flush()
+        os.dup2(kept, number)
+        os.close(kept)
+
+
+def _drop_exit_functions() -> None:
+    """What the parent cleans up at its end, such as a temporary folder, is still in use."""
+    atexit._clear()  # noqa: SLF001
+    finalizers = weakref.finalize
+    finalizers._registry.clear()  # type: ignore[attr-defined]  # noqa: SLF001
+    finalizers._registered_with_atexit = False  # type: ignore[attr-defined]  # noqa: SLF001
+    for name, function in _EXIT_FUNCTIONS:
+        if name in sys.modules:
+            atexit.register(getattr(sys.modules[name], function))
 
 
 class _MemoryMap(ctypes.Structure):
