@@ -10,7 +10,7 @@ from lefleet.loop.activity import activity
 from lefleet.loop.requests import stage_folder
 from lefleet.records import Budgets
 from lefleet.stages import Update
-from lefleet.stages.progress import ProgressWriter
+from lefleet.stages.progress import LOADING, ProgressWriter
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
 
@@ -59,6 +59,24 @@ def test_a_running_stage_says_how_far_it_is(ledger, tmp_path):
     folder.mkdir(parents=True)
     ProgressWriter(folder)(Update(3, 9, "episodes"))
     assert (now.progress().done, now.progress().total) == (3, 9)
+
+
+def test_what_the_controller_loads_before_it_starts_a_stage_is_named(ledger, tmp_path):
+    folder = stage_folder(tmp_path / "r", 0, "collect")
+    folder.mkdir(parents=True)
+    now = doing(ledger, tmp_path)
+    ProgressWriter(folder)(LOADING)
+    assert now.progress().detail == "loading LeRobot"
+
+
+def test_what_an_interrupted_stage_reported_is_not_shown(ledger, tmp_path):
+    folder = stage_folder(tmp_path / "r", 0, "collect")
+    folder.mkdir(parents=True)
+    ledger.start_attempt("r", 0, "collect", REQUEST)
+    ProgressWriter(folder)(Update(3, 9, "episodes"))
+    execute(tmp_path / "ledger.db", "UPDATE run SET resumed_at = 5.0")
+    now = doing(ledger, tmp_path, is_controlled=False)
+    assert now.progress().detail == "waiting for a controller: none is running"
 
 
 def test_what_an_earlier_attempt_reported_is_not_shown(ledger, tmp_path):

@@ -11,12 +11,14 @@ import pytest
 from lefleet.errors import BadInput, ChildKilled, StageFailed
 from lefleet.ledger import open_ledger
 from lefleet.loop import controller as module
+from lefleet.loop.activity import activity
 from lefleet.loop.controller import Controller
 from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.stage_process import Cancellation, StageCancelled, StageGone
 from lefleet.loop.state import read_state
 from lefleet.records import Budgets, ImprovePlan, RunConfig
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.progress import LOADING
 from tests.ledger.ledgers import execute
 from tests.loop.fuzz import assert_journal_equals_table
 from tests.loop.states import config, decision, record
@@ -213,6 +215,32 @@ def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
     monkeypatch.setattr(module, "carry_out", carry_out)
     run.control()
     assert seen == ["stage_started", "stop_requested"]
+
+
+def test_what_stages_need_is_loaded_before_an_attempt_begins(begin, monkeypatch, plot_free):
+    run, seen = begin(), []
+
+    class Loading:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def finish(self, progress) -> None:
+            progress(LOADING)
+            now = activity(run.ledger, run.ledger.run("r"), run.folder, is_controlled=True)
+            seen.append((run.attempts(), now.progress().detail))
+
+    def carry_out(request, folder, *, must_end, on_launch):
+        with StageFolder(folder, request):
+            pass
+        on_launch()
+        run.ledger.request_stop("r")
+        raise StageCancelled(Cancellation("stop", "by lefleet stop"))
+
+    monkeypatch.setattr(module, "Preload", Loading)
+    monkeypatch.setattr(module, "carry_out", carry_out)
+    run.control()
+    assert seen == [([], "loading LeRobot")]
+    assert [one[:2] for one in run.attempts()] == [("collect", "cancelled")]
 
 
 @pytest.fixture

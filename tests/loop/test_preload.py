@@ -7,7 +7,8 @@ import pytest
 
 from lefleet.loop import preload as module
 from lefleet.loop.preload import Preload, forks_stages, modules_of
-from lefleet.records import DatasetSource, Rung
+from lefleet.records import DatasetSource, EvaluatePlan, Rung
+from lefleet.stages.progress import LOADING
 from tests.loop.states import config
 
 SMALL = Rung(name="small")
@@ -44,14 +45,19 @@ def test_modules_are_imported_one_at_a_time_and_the_rest_when_the_next_stage_sta
     made = preload()
     assert made.import_next()
     assert loaded() == ["first_preloaded"]
-    made.finish()
+    said = []
+    made.finish(said.append)
     assert loaded() == ["first_preloaded", "second_preloaded"]
+    assert said == [LOADING]
     assert not made.import_next()
+    made.finish(said.append)
+    assert said == [LOADING], "there is nothing left to load"
 
 
 def test_the_first_stage_does_not_wait(preload):
-    preload().finish()
-    assert loaded() == []
+    said = []
+    preload().finish(said.append)
+    assert (loaded(), said) == ([], [])
 
 
 def test_variables_that_libraries_read_on_import_are_set_before(preload):
@@ -60,14 +66,31 @@ def test_variables_that_libraries_read_on_import_are_set_before(preload):
     assert wanted.items() <= module.os.environ.items()
 
 
-def test_a_module_that_cannot_be_imported_is_left_to_the_stage(preload, monkeypatch, caplog):
-    modules = ["no_such_module", "second_preloaded"]
-    monkeypatch.setattr(module, "modules_of", lambda config: modules)
+@pytest.mark.parametrize("code", ["import no_such_module", "raise SystemExit(3)"])
+def test_a_module_that_cannot_be_imported_is_left_to_the_stage(preload, tmp_path, caplog, code):
     made = preload()
+    (tmp_path / "first_preloaded.py").write_text(code)
     assert made.import_next()
     assert not made.import_next()
     assert loaded() == []
-    assert "no_such_module could not be imported" in caplog.text
+    assert "first_preloaded could not be imported" in caplog.text
+
+
+def test_the_log_names_a_module_before_it_is_imported(preload, tmp_path, capfd):
+    made = preload()
+    (tmp_path / "first_preloaded.py").write_text("import sys; sys.stderr.write('imports\\n')")
+    made.import_next()
+    assert capfd.readouterr().err == "--- importing first_preloaded\nimports\n"
+
+
+def test_an_import_that_makes_forks_impossible_is_noticed_once(preload, monkeypatch, caplog):
+    made, checked = preload(), []
+    monkeypatch.setattr(module, "obstacle", lambda: checked.append(loaded()) or "it has 3 threads")
+    while made.import_next():
+        pass
+    made.finish(lambda _: None)
+    assert checked == [["first_preloaded", "second_preloaded"]]
+    assert "new programs, which takes longer: it has 3 threads." in caplog.text
 
 
 def test_a_controller_that_cannot_be_forked_says_why_and_imports_nothing(
@@ -93,6 +116,7 @@ def test_another_process_than_a_controllers_own_imports_nothing(preload):
         ({"ladder": (SMALL, Rung(name="large", policy_type="smolvla"))}, False),
         ({"ladder": (Rung(name="tuned", init="user/policy"),)}, False),
         ({"ladder": (Rung(name="tuned", init="/runs/a/train"),)}, True),
+        ({"evaluate": EvaluatePlan(env={"type": "libero"})}, False),
     ],
 )
 def test_only_runs_on_the_cpu_that_need_no_hub_fork_their_stages(changes, is_forked):

@@ -119,7 +119,7 @@ def test_the_last_log_line_is_that_of_the_newest_controller(tmp_path, monkeypatc
     assert last_log_line(tmp_path / "r") == ""
     start_controller(tmp_path, "r")
     with log.open("a") as file:
-        file.write("Traceback\nthe disk was full\n\n")
+        file.write("Traceback\nthe disk was full\n--- importing torch\n\n")
     assert last_log_line(tmp_path / "r") == "the disk was full"
     start_controller(tmp_path, "r")
     assert last_log_line(tmp_path / "r") == ""

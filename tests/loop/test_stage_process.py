@@ -260,9 +260,11 @@ def watched(tmp_path, monkeypatch):
     ledger.create_run("r", {})
     monkeypatch.setattr(module, "time", clock)
 
-    def start(wall_s: float = 0.0, device_seconds: float = 0.0, **changes):
+    def start(wall_s: float = 0.0, device_seconds: float = 0.0, loading_s: float = 0.0, **changes):
         now = state(of=config(hang_after_s=10.0, **changes), device_seconds=device_seconds)
         monitor = StageMonitor(ledger, "r", tmp_path, now, lambda: wall_s)
+        clock.now += loading_s
+        monitor.begin()
 
         def pass_time(*steps: float):
             answers = []
@@ -307,6 +309,12 @@ def test_its_own_running_time_counts(watched):
     pass_time = start(device_seconds=3590.0, budgets=Budgets(device_hours=1.0))
     assert pass_time(4.0, 4.0) is None
     assert pass_time(4.0).kind == "budget"
+
+
+def test_what_the_controller_loads_before_it_starts_the_stage_does_not_count(watched):
+    start, _ = watched
+    within = {"device_seconds": 3590.0, "budgets": Budgets(device_hours=1.0)}
+    assert start(**within, loading_s=60.0)(8.0) is None
 
 
 def test_a_stage_without_a_sign_of_life_hangs(watched):

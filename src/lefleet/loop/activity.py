@@ -46,8 +46,9 @@ class Activity(NamedTuple):
     """Of the stage."""
 
     def progress(self) -> StageProgress:
-        """The newest report of the stage, or the controller's phase."""
-        if self.attempt:
+        """The newest report of the stage, or of the controller that is about to start it; else the
+        controller's phase."""
+        if self.attempt or self.wait is None:
             said = read_progress(self.folder)
             # An earlier attempt may have left one.
             if said is not None and said.at >= self.since:

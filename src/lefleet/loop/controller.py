@@ -38,6 +38,7 @@ from lefleet.loop.status import SUMMARY, write_summary
 from lefleet.loop.success_plot import PLOT
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
+from lefleet.stages.progress import ProgressWriter
 
 _TRIES = 20
 _POLL_S = 0.5
@@ -142,9 +143,10 @@ class Controller:
         monitor = StageMonitor(self._ledger, self._run, folder, so_far, self._wall_s)
 
         def on_launch() -> None:
+            self._preload.finish(ProgressWriter(folder))
             self._ledger.start_attempt(self._run, cycle, stage, request)
             events.write_new()
-            self._preload.finish()
+            monitor.begin()
 
         def must_end() -> Cancellation | None:
             events.write_new()

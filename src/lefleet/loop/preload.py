@@ -1,21 +1,25 @@
 """What the stages of a run import, imported once by its controller, which then forks them.
 
 Not on a GPU, where a training takes so long that imports do not matter and a library that touches
-the device on import would break its forks; and not for runs that may need the hub, because
-libraries read on import whether they may use the network.
+the device on import would break its forks; and not for runs that may need the hub, as another
+environment than LeFleet's may, because libraries read on import whether they may use the network.
 """
 
 import gc
 import logging
 import os
+import sys
 from importlib import import_module
 
 from lefleet.process import allow_forks, obstacle
 from lefleet.records import ExpertGrowth, RunConfig
 from lefleet.stages.lerobot_train import needs_no_hub, training_environment
+from lefleet.stages.progress import LOADING, Progress
 from lefleet.stages.references import is_hub_id
 
 _LOG = logging.getLogger(__name__)
+NOTE = "---"
+"""Begins a line of the controller's log that is no reason for its exit."""
 _MODULES = (
     "lefleet.sim",
     "torch",
@@ -40,7 +44,8 @@ class Preload:
     """Imports module by module, so that the controller can look at its stage in between.
 
     The first stage does not wait for it: it imports what it needs itself, on another core. A module
-    that cannot be imported ends it: the stage that needs the module says what is wrong.
+    that cannot be imported ends it: the stage that needs the module says what is wrong. The log
+    names each module before it is imported, as an import may take the controller down.
     """
 
     def __init__(self, config: RunConfig, *, may_fork: bool) -> None:
@@ -48,8 +53,7 @@ class Preload:
         self._is_begun = False
         if not may_fork or not forks_stages(config):
             return
-        if why := obstacle():
-            _LOG.warning("Stages are started as new programs, which takes longer: %s.", why)
+        if _is_hindered():
             return
         allow_forks()
         for rung in config.ladder:
@@ -61,20 +65,32 @@ class Preload:
         if not self._left:
             return False
         self._is_begun, name = True, self._left.pop(0)
+        sys.stderr.write(f"{NOTE} importing {name}\n")
         try:
             import_module(name)
-        except Exception:  # noqa: BLE001 - an import may raise anything
+        except (Exception, SystemExit):  # noqa: BLE001 - an import may raise anything
             _LOG.exception("%s could not be imported; stages import what they need.", name)
             self._left = []
         if not self._left:
             # Forks then leave this memory shared.
             gc.freeze()
+            # An import may have started threads.
+            _is_hindered()
         return True
 
-    def finish(self) -> None:
+    def finish(self, progress: Progress) -> None:
         """Import what is left, if some are imported."""
-        while self._is_begun and self.import_next():
-            pass
+        if self._is_begun and self._left:
+            progress(LOADING)
+            while self.import_next():
+                pass
+
+
+def _is_hindered() -> bool:
+    """Whether this process cannot be forked; the log says why."""
+    if why := obstacle():
+        _LOG.warning("Stages are started as new programs, which takes longer: %s.", why)
+    return bool(why)
 
 
 def modules_of(config: RunConfig) -> list[str]:
@@ -86,5 +102,6 @@ def modules_of(config: RunConfig) -> list[str]:
 def forks_stages(config: RunConfig) -> bool:
     """Whether every stage of the run works on the CPU, with what is on this machine."""
     is_local = isinstance(config.collect, ExpertGrowth) or bool(config.collect.root)
+    is_local = is_local and not config.evaluate.env
     rungs = all(needs_no_hub(one.policy_type) and not is_hub_id(one.init) for one in config.ladder)
     return config.device == "cpu" and is_local and rungs

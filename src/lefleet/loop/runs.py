@@ -17,6 +17,7 @@ from lefleet.loop.config import with_budgets
 from lefleet.loop.controller import Controller, controller_lock
 from lefleet.loop.limits import require_room, usage
 from lefleet.loop.origin import OriginName, find_origin
+from lefleet.loop.preload import NOTE
 from lefleet.loop.requests import require_seeds
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.process import is_held, launch
@@ -24,7 +25,7 @@ from lefleet.records import CheckpointRecord, RunConfig
 
 _LOG = logging.getLogger(__name__)
 CONTROLLER_LOG = "controller.log"
-_STARTED = "--- controller started"
+_STARTED = f"{NOTE} controller started"
 _EXIT_WAIT_S = 60.0
 """How long a controller whose run has ended may take to exit."""
 
@@ -148,11 +149,13 @@ def is_controlled(folder: Path) -> bool:
 
 
 def last_log_line(folder: Path) -> str:
-    """The last line that the newest controller of a run printed; empty when it printed none."""
+    """The last line that the newest controller of a run printed, notes left out; empty when it
+    printed none."""
     log = folder / CONTROLLER_LOG
     text = log.read_text(errors="replace") if log.exists() else ""
     printed = text.rpartition(_STARTED)[2].splitlines()[1:]
-    return next((line.strip() for line in reversed(printed) if line.strip()), "")
+    said = (line.strip() for line in reversed(printed) if not line.startswith(NOTE))
+    return next((line for line in said if line), "")
 
 
 def _wait_for_exit(folder: Path) -> None:

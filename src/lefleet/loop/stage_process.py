@@ -137,9 +137,13 @@ class StageMonitor:
         self._folder = folder
         self._state = state
         self._wall_s = wall_s
-        self._started = self._asked = time.monotonic()
         self._signs: list[tuple[int, int]] = []
         self._quiet_s = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """The stage starts now."""
+        self._started = self._asked = time.monotonic()
 
     def must_end(self) -> Cancellation | None:
         now = time.monotonic()
