@@ -108,7 +108,14 @@ SETTLE = "To settle it: if A and B really differ by the +50.0 points seen here, 
             "about 240 new pairs show it 8 times in 10. Judge them alone, without those used here.",
         ),
         ({"needed_pairs": 240, "episodes_file": ""}, "Judge them alone"),
-        ({"needed_pairs": 240, "ended": "open"}, "about 240 pairs in all show it 8 times in 10."),
+        (
+            {"needed_pairs": 240, "ended": "open", "max_pairs": 300},
+            "about 240 pairs in all show it 8 times in 10.",
+        ),
+        (
+            {"needed_pairs": 240, "ended": "open", "max_pairs": 200, "candidate_path": ""},
+            "about 240 new pairs show it 8 times in 10. Judge them alone, without those used here.",
+        ),
         ({"needed_pairs": 10_000}, "more than 10,000 new pairs show it 8 times in 10."),
     ],
 )

@@ -81,7 +81,7 @@ def _needed(record: ComparisonRecord) -> list[str]:
     count = record.needed_pairs
     about = f"more than {count:,}" if count >= MOST_NEEDED else f"about {count:,}"
     what, then = "new pairs", ""
-    if gate.ended == "open":
+    if gate.ended == "open" and count <= gate.max_pairs:
         what = "pairs in all"
     elif count >= MOST_NEEDED:
         pass
