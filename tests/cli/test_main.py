@@ -105,7 +105,9 @@ def test_help_names_every_form_of_a_checkpoint(lefleet, monkeypatch, command):
 def test_a_flag_that_switches_something_off_says_what_happens_then(lefleet, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     _, out, _ = lefleet("train", "--help")
-    assert "--no-memory-data: let LeRobot read it from disk" in out
+    (line,) = [line for line in out.splitlines() if "--no-memory-data" in line.split("]")[-1]]
+    words = line.partition("--no-memory-data")[2].split()
+    assert " ".join(words).startswith("Let LeRobot read state data from disk, frame by frame;")
 
 
 def test_the_version_is_that_of_the_installed_package(lefleet):

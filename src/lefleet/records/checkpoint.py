@@ -1,5 +1,9 @@
 """What to train, on what, for how long; the checkpoint, and the contract beside its weights."""
 
+from typing import Annotated
+
+from typing_extensions import Doc
+
 from lefleet.records.border import Strict
 from lefleet.records.fields import LearningRate, NotNegative, Positive
 
@@ -38,9 +42,11 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     """Seed of weights and data order."""
     rename_map: dict[str, str] = {}
     """Observation keys of the dataset to those that the policy expects."""
-    memory_data: bool = True
-    """Read state data from memory, with the same samples, where LeRobot's version is known.
-    --no-memory-data: let LeRobot read it from disk, frame by frame, which is slower."""
+    memory_data: Annotated[
+        bool, Doc("Let LeRobot read state data from disk, frame by frame; slower.")
+    ] = True
+    """Read state data from memory, with the same samples, where LeRobot's version is known. The
+    flag that switches it off has a help of its own."""
     extra_args: tuple[str, ...] = ()
     """Further flags for lerobot-train, as they are. On the command line: after a lone --."""
 
