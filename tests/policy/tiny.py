@@ -120,15 +120,15 @@ def diffusion_history(folder: Path, *, contract: bool = True, seed: int = 0, **c
     return _save(folder, config, DiffusionPolicy, contract=contract, seed=seed)
 
 
-def rtc_flow(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+def rtc_flow(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
     """A flow with real-time chunking: what is left of the last chunk changes the next one."""
-    config = TinyFlowConfig(**_features(STATE), device="cpu")
+    config = TinyFlowConfig(**_features(STATE), device="cpu", **changes)
     return _save(folder, config, TinyFlowPolicy, contract=contract, seed=seed)
 
 
-def rtc_relative(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+def rtc_relative(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
     """The same with actions relative to the state, except the gripper's."""
-    config = TinyFlowConfig(**_features(STATE), device="cpu")
+    config = TinyFlowConfig(**_features(STATE), device="cpu", **changes)
     return _save(folder, config, TinyFlowPolicy, contract=contract, seed=seed, relative=True)
 
 

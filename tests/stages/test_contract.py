@@ -5,10 +5,9 @@ import json
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.sim.encode import FPS
+from lefleet.sim.encode import FPS, ROBOT_TYPE
 from lefleet.stages.contract import (
     FEATURES,
-    ROBOT_TYPE,
     contract_of,
     read_info,
     require_coverage,

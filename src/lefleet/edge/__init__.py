@@ -1,10 +1,27 @@
 """LeRobot's side of the edge: a robot's control loop whose policy is on a server.
 
-    guard    limits around `Robot.send_action`, the last code before the driver
+    guard     limits around `Robot.send_action`, the last code before the driver
+    config    the flags of `--inference.type=remote`, registered with LeRobot
+    features  a robot's features and observations in the words of a policy's contract
+    engine    LeRobot's inference engine with the policy elsewhere: streamed, or in lock-step
+    context   a rollout context without weights, for LeRobot's strategies
 
-The control loop, recording and teleoperation are LeRobot's own rollout; this folder adds the
-inference engine, the guard and a rollout context without weights. Imports `errors` and `records`
-of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli` may
-import it. Observations come from the robot and go to a policy server through the client; chunks
+The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors` and
+`records` of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli`
+may import it. Observations come from the robot and go to a policy server through the client; chunks
 come back, and their actions go through the guard to the robot.
 """
+
+from lefleet.edge.config import RemoteInferenceConfig
+from lefleet.edge.context import build_remote_context
+from lefleet.edge.engine import LockStepEngine, RemoteInferenceEngine
+from lefleet.edge.guard import GuardConfig, GuardedRobot
+
+__all__ = [
+    "GuardConfig",
+    "GuardedRobot",
+    "LockStepEngine",
+    "RemoteInferenceConfig",
+    "RemoteInferenceEngine",
+    "build_remote_context",
+]

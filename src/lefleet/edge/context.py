@@ -28,6 +28,7 @@ from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.engine import connect, create_engine
 from lefleet.edge.features import features_of, vectors_of
 from lefleet.edge.guard import GuardedRobot
+from lefleet.errors import BadInput
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def build_remote_context(
     """
     config = cfg.inference
     if not isinstance(config, RemoteInferenceConfig):
-        raise ValueError(f"inference.type: {config.type} is not remote")
+        raise BadInput(f"inference.type: {config.type} is not remote.")
     guarded = GuardedRobot(robot or make_robot_from_config(cfg.robot), config.guard)
     features = features_of(guarded, guarded.robot_type, cfg.fps, cfg.rename_map)
     policy = connect(config, features, task=cfg.task)

@@ -11,7 +11,7 @@ from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnected
 from lefleet.robots.command import Command, Displacement, parse_command
 from lefleet.robots.config import LeFleetSimConfig, check_config
 from lefleet.robots.scene import Scene, SimExtras
-from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES
+from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
 from lefleet.sim.render import Renderer
 
 OnCommand = Callable[[Mapping[str, float], float], None]
@@ -57,6 +57,7 @@ class LeFleetSim(Robot):
     ) -> None:
         check_config(config)
         super().__init__(config)
+        self.robot_type = ROBOT_TYPE
         self.config = config
         self.on_command = on_command
         self._clock = clock

@@ -20,6 +20,8 @@ from lefleet.sim.tasks import TASKS
 
 FPS = 80
 """Control steps per second of MetaWorld's simulation."""
+ROBOT_TYPE = "metaworld_sawyer"
+"""What datasets, contracts and the simulated robot call it."""
 
 # LeRobot's rollout passes only scalars named .pos and .vel on to a policy, and drives a robot back
 # to its first .pos values. So the robot's own columns end that way and the environment's do not,

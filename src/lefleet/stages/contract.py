@@ -9,12 +9,11 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.records import CheckpointContract, DatasetRecord
 from lefleet.records.checkpoint import column_numbers
-from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES
+from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
 from lefleet.sim.tasks import BY_INSTRUCTION, TASK_SETS, TASKS
 from lefleet.stages.references import CheckpointReference
 
 CONTRACT_FILE = "lefleet.json"
-ROBOT_TYPE = "metaworld_sawyer"
 FEATURES: dict[str, dict[str, Any]] = {
     key: {"dtype": "float32", "shape": (len(names),), "names": list(names)}
     for key, names in (

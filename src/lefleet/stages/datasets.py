@@ -19,10 +19,9 @@ from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 from lefleet.errors import BadInput, StageFailed, why_not_a_folder
 from lefleet.records import AddedData, AttemptCounts, DatasetRecord, ExistingDataset
 from lefleet.rollouts import Finished
-from lefleet.sim.encode import FPS
+from lefleet.sim.encode import FPS, ROBOT_TYPE
 from lefleet.stages.contract import (
     FEATURES,
-    ROBOT_TYPE,
     require_coverage,
     task_name,
     task_text,
