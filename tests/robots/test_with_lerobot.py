@@ -11,7 +11,7 @@ from lerobot.rollout.context import HardwareContext
 from lerobot.rollout.robot_wrapper import ThreadSafeRobot
 from lerobot.rollout.strategies.core import RolloutStrategy
 
-from lefleet.sim.encode import ACTION_NAMES, STATE_NAMES
+from lefleet.sim.encode import ACTION_NAMES, ROBOT_TYPE, STATE_NAMES
 
 
 @dataclass
@@ -30,7 +30,8 @@ def make_robot(tmp_path, *flags: str):
 def test_lerobot_finds_it_and_reads_its_flags(tmp_path):
     robot = make_robot(tmp_path, "--robot.task=reach", "--robot.cameras=[corner, top]")
     assert type(robot).__name__ == "LeFleetSim"
-    assert robot.robot_type == robot.name == robot.config.type == "lefleet_sim"
+    assert robot.name == robot.config.type == "lefleet_sim"
+    assert robot.robot_type == ROBOT_TYPE, "as in the contracts of its checkpoints"
     assert list(robot.cameras) == ["corner", "top"]
 
 

@@ -8,8 +8,6 @@ from lerobot.rollout.inference.factory import InferenceEngineConfig
 from lefleet.edge.guard import GuardConfig
 from lefleet_client.stream import Fallback, StreamSettings
 
-Mode = Literal["stream", "lockstep"]
-
 
 @InferenceEngineConfig.register_subclass("remote")
 @dataclass
@@ -35,7 +33,7 @@ class RemoteInferenceConfig(InferenceEngineConfig):
     jpeg_quality: int = 90
     resize: bool = False
     """Make images as small as the policy's before they are sent."""
-    mode: Mode = "stream"
+    mode: Literal["stream", "lockstep"] = "stream"
     """stream: ask while actions are executed. lockstep: ask, wait, execute; for simulations."""
     rtc: bool = True
     """Use real-time chunking where the server supports it."""
