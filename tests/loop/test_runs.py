@@ -182,6 +182,22 @@ def test_a_second_change_leaves_the_first_budget_known(ended):
     }
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("--budgets={cycles: 6}",),
+        ("--budgets.cycles=6",),
+        ("--budgets={cycles: 9}", "--budgets={cycles: 6}"),
+        ("--budgets.cycles=6", "--budgets={}"),
+    ],
+)
+def test_budgets_that_are_not_named_stay_as_they_are(ended, overrides):
+    ended.change("--budgets.cycles=3", "--budgets.wall_hours=12")
+    ended.change(*overrides)
+    budgets = read_state(ended.ledger, ended.row()).config.budgets
+    assert budgets == Budgets(cycles=6, wall_hours=12)
+
+
 def test_a_kill_right_after_the_change_leaves_a_run_that_resumes(ended, monkeypatch):
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

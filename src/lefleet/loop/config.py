@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,8 @@ from lefleet.loop.requests import (
     demonstrations,
     require_seeds,
 )
-from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
+from lefleet.records import Budgets, DatasetSource, ExpertGrowth, RunConfig
+from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
@@ -36,19 +38,31 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return _anchored(config)
 
 
+class _Changeable(Strict, frozen=True, kw_only=True):
+    """The fields of a run that may change."""
+
+    budgets: Budgets
+
+
 def with_budgets(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """The config of a run with other budgets; `overrides` of any other field are refused."""
+    """The config of a run with other budgets, of which those that are not named stay as they are;
+    `overrides` of any other field are refused."""
+    raw: dict[str, Any] = {"budgets": msgspec.to_builtins(config.budgets)}
     for override in overrides:
         key = override.removeprefix("--").partition("=")[0]
-        if key.partition(".")[0] != "budgets":
+        name = key.partition(".")[0]
+        if name in config.__struct_fields__ and name not in raw:
             raise BadInput(
                 f"{key}: only budgets can be changed while a run keeps its name.",
                 f"For another {key}, start a new run from this one: lefleet run -c FILE --from "
                 f"{config.name} --name=NAME {override}",
             )
-    raw = msgspec.to_builtins(config)
-    merge(raw, overrides)
-    changed = converted(raw, RunConfig, f"budgets of {config.name}", overrides)
+        given: dict[str, Any] = {}
+        merge(given, [override])
+        is_part = isinstance(given[name], dict) and isinstance(raw.get(name), dict)
+        raw[name] = raw[name] | given[name] if is_part else given[name]
+    changes = converted(raw, _Changeable, f"budgets of {config.name}", overrides)
+    changed = msgspec.structs.replace(config, budgets=changes.budgets)
     _check(changed)
     return changed
 
