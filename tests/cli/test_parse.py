@@ -109,6 +109,11 @@ def test_other_commands_refuse_further_flags(line):
         ("fleet --max_sessions=3", "fleet has no flag --max_sessions. See: lefleet fleet --help"),
         ("serve --manifst a.yaml", "serve has no flag --manifst. Did you mean --manifest? See: "),
         ("serve --colour", "serve has no flag --colour. See: lefleet serve --help"),
+        ("resume demo --workdri=a", "resume has no flag --workdri. Did you mean --workdir? See: "),
+        ("run -c a --workdri=b", "run has no flag --workdri. Did you mean --workdir? See: "),
+        ("run -c a --form=demo", "run has no flag --form. Did you mean --from? See: "),
+        ("demo --work_dir=a", "demo has no flag --work_dir. Did you mean --workdir? See: "),
+        ("serve --manifst=a", "serve has no flag --manifst. Did you mean --manifest? See: "),
         ("status -x", "status has no flag -x. See: lefleet status --help"),
         (
             "train --dataset d --out a --memory-data",

@@ -6,6 +6,8 @@ import pytest
 
 from lefleet.cli.commands import DemoCommand, RunCommand
 from lefleet.cli.parse import parse
+from lefleet.records import RunConfig
+from lefleet.server.manifest import Manifest
 
 
 def test_a_workdir_of_an_unknown_user_exits_2(lefleet):
@@ -80,6 +82,21 @@ def test_demo_takes_overrides_too():
     assert (command, overrides) == (DemoCommand(plan=True), ("--seed=3",))
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("run -c a", RunConfig),
+        ("demo", RunConfig),
+        ("resume a", RunConfig),
+        ("serve", Manifest),
+        ("replay ring", Manifest),
+    ],
+)
+def test_no_field_is_taken_for_a_misspelt_flag(line, kind):
+    overrides = tuple(f"--{field}=1" for field in kind.__struct_fields__)
+    assert parse([*line.split(), *overrides]).overrides == overrides
+
+
 @pytest.mark.parametrize("command", ["stop a", "status", "doctor"])
 def test_other_commands_take_no_overrides(lefleet, command):
     code, _, err = lefleet(*command.split(), "--a.b=c")
@@ -91,7 +108,15 @@ def test_other_commands_take_no_overrides(lefleet, command):
     ("line", "problem"),
     [
         ("resume a --seed=3", "lefleet: seed: only budgets can be changed"),
-        ("resume --budgets.cycles=3 a --a.b=c", "lefleet: a.b: only budgets can be changed"),
+        ("resume --budgets.cycles=3 a --a.b=c", "lefleet: --a.b: there is no field a."),
+        (
+            "resume a --budget.cycles=6",
+            "lefleet: --budget.cycles: there is no field budget. Did you mean --budgets.cycles?",
+        ),
+        (
+            "resume a --cycles=6",
+            "lefleet: --cycles: there is no field cycles. Did you mean --budgets.cycles?",
+        ),
         ("resume --budgets.cycles=1 a", "lefleet: budgets.cycles: 2 cycles of a have begun"),
         ("resume a --budgets.cycles 6", "lefleet: --budgets.cycles: its value must follow an =."),
         ("resume --all --budgets.cycles=6", "lefleet: --budgets.cycles=6: budgets are changed"),

@@ -14,6 +14,7 @@ from lefleet.cli.commands import COMMANDS, OutputOptions, TrainCommand
 from lefleet.cli.overview import split_command
 from lefleet.cli.usage import flags, plain_mistakes
 from lefleet.errors import BadInput
+from lefleet.records import RunConfig
 
 _WITH_FIELDS = ("run", "demo", "resume", "serve", "replay")
 """Commands with a config or manifest: a --key=value flag that is not among the command's own
@@ -36,6 +37,7 @@ def parse(arguments: list[str]) -> ParsedCommand:
     if name in _WITH_FIELDS:
         overrides = [one for one in given if _is_override(one, command_type)]
         own = [one for one in given if one not in overrides]
+        _refuse_misspelt(overrides, name, command_type)
         _require_equals_signs(own, command_type)
         return ParsedCommand(_command(name, command_type, own), tuple(overrides))
     where = given.index("--") if "--" in given else len(given)
@@ -85,6 +87,33 @@ def _is_override(argument: str, command: type) -> bool:
     flag = argument.partition("=")[0].replace("_", "-")
     is_own = flag in flags(command) and flag != _ALSO_A_FIELD
     return argument.startswith("--") and "=" in argument and not is_own
+
+
+def _refuse_misspelt(overrides: list[str], name: str, command: type) -> None:
+    """Refuse `--flag=value` where a flag of the command was probably meant, and no field."""
+    if not overrides:
+        return
+    fields = [f"--{field.replace('_', '-')}" for field in _fields(name)]
+    own = flags(command)
+    for override in overrides:
+        written = override.partition("=")[0]
+        flag = written.replace("_", "-")
+        near = get_close_matches(flag, [*fields, *own], 1)
+        is_field = "." in flag or flag in fields
+        if not is_field and near and near[0] in own:
+            raise BadInput(
+                f"{name} has no flag {written}. Did you mean {near[0]}?",
+                f"See: lefleet {name} --help",
+            )
+
+
+def _fields(name: str) -> tuple[str, ...]:
+    """Of the config or manifest of a command."""
+    if name in ("serve", "replay"):
+        from lefleet.server.manifest import Manifest
+
+        return Manifest.__struct_fields__
+    return RunConfig.__struct_fields__
 
 
 def _require_equals_signs(arguments: list[str], command: type) -> None:
