@@ -206,11 +206,9 @@ class Connection:
         self._feed(Signal.ANSWER_OVERDUE)
 
     def give_up(self) -> None:
-        """Say that this server does not answer, though it is there."""
         self._feed(Signal.GIVEN_UP)
 
     def overtaken(self, reason: str) -> None:
-        """Say that the server knows newer numbers than those of this robot."""
         self._feed(Overtaken(reason))
 
     def answered(self) -> None:

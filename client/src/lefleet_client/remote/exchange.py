@@ -142,12 +142,14 @@ class Exchange:
     def run(self) -> RemoteChunk:
         connection = self._connection
         connection.begin_send()
+        first = connection.session
         session: ClientSession | None = None
         body, encode_ms = b"", 0.0
         while time.monotonic() < self._deadline_s:
-            if not self._failover:
-                self._require_session(session)
+            self._require_session(first)
             usable = connection.ready(self._deadline_s)
+            # It may have found out that the server was restarted, and opened another session.
+            self._require_session(first)
             if session is None or usable.ack is not session.ack:
                 quality = self._quality(usable)
                 if quality is None:
@@ -223,15 +225,15 @@ class Exchange:
         is_open = state.phase is Phase.OPEN and newest.ack is session.ack
         return is_open and not self._connection.is_ending
 
-    def _require_session(self, session: ClientSession | None) -> None:
-        """Raise SessionLost unless there is a session, and it is the one that was used so far."""
+    def _require_session(self, first: ClientSession) -> None:
+        """Without failover, raise SessionLost unless the call's first session is still there."""
         connection = self._connection
         is_open = connection.state.phase is Phase.OPEN
-        if not is_open or (session is not None and connection.session.ack is not session.ack):
+        if not self._failover and not (is_open and connection.session.ack is first.ack):
             connection.require_open()
             connection.raise_failure()
             raise SessionLost(
-                f"the session on server {connection.session.status.server} ended before a chunk "
+                f"the session on server {first.status.server} ended before a chunk "
                 "came; connect opens another one"
             )
 

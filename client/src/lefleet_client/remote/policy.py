@@ -187,6 +187,11 @@ class RemotePolicy:
         return self._client_id
 
     @property
+    def episode_id(self) -> int:
+        """The number of the episode, as the server's audit log has it."""
+        return self._episode_id
+
+    @property
     def is_connected(self) -> bool:
         """Whether the next observation can be sent in the session, as far as is known."""
         return self._connection.state.is_usable
@@ -226,16 +231,18 @@ class RemotePolicy:
         inference_delay_steps: SupportsIndex = 0,
         noise_seed: SupportsIndex | None = None,
         failover: bool = True,
+        timeout_s: float | None = None,
     ) -> RemoteChunk:
         """The chunk for this observation, by policy feature key: vectors, and uint8 RGB images.
 
         `history` holds earlier observations at control spacing, oldest first. Prefixes are what is
         left of the last chunk, as the policy made it and as the robot executes it. Without
         `failover` an observation is not sent again in another session, where it would be old: the
-        call raises SessionLost.
+        call raises SessionLost. `timeout_s` is the policy's unless this call has its own.
         """
         with self._guard.call() as connection:
-            deadline_s = time.monotonic() + self._timeout_s
+            timeout_s = self._timeout_s if timeout_s is None else timeout_s
+            deadline_s = time.monotonic() + timeout_s
             contract = connection.session.ack.capabilities.contract
             reader = ObservationReader(contract, self._robot, self._sizes(contract))
             request = ObservationRequest(
@@ -259,7 +266,7 @@ class RemotePolicy:
                 seq_ids=self._seq_ids,
                 episode_id=self._episode_id,
                 deadline_s=deadline_s,
-                timeout_s=self._timeout_s,
+                timeout_s=timeout_s,
                 resend_s=self._resend_s,
                 image_codec=self._image_codec,
                 jpeg_quality=self._jpeg_quality,
@@ -271,7 +278,7 @@ class RemotePolicy:
                 if exchange.round_trip_ms and exchange.sent == 1:
                     # Once it was sent again, it is unknown which sending was answered.
                     patience_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
-                    self._resend_s = min(patience_s, self._timeout_s / 3)
+                    self._resend_s = min(patience_s, timeout_s / 3)
 
     def reset(self) -> None:
         """Begin a new episode: nothing of the last one may influence what comes."""

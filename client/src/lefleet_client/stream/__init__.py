@@ -4,6 +4,8 @@
     queue     actions that wait to be executed, and how a new chunk is merged into them
     timing    round trips, and what follows from them: buffer, delay, the age that is allowed
     fallback  what a robot does without a fresh action
+    settings  how a robot asks and what it does in trouble, and whether that works with a policy
+    records   what the threads hand to each other, and what a stream tells of itself
     worker    the thread that asks the server, one request at a time
     stream    ActionStream: what the control loop calls
     watch     the thread that notices that time passes, and publishes the robot's state
@@ -19,8 +21,9 @@ from lefleet_client.stream.failsafe import FailSafe, FailSafeLimits, Mode
 from lefleet_client.stream.fallback import Fallback
 from lefleet_client.stream.lockstep import LockStep
 from lefleet_client.stream.queue import Origin
+from lefleet_client.stream.records import Executed, StreamStatus
 from lefleet_client.stream.settings import StreamSettings
-from lefleet_client.stream.stream import ActionStream, Executed, StreamStatus
+from lefleet_client.stream.stream import ActionStream
 
 __all__ = [
     "ActionStream",

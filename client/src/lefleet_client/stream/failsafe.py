@@ -10,9 +10,10 @@
 
 A new episode, or the end of a pause, begins in CONNECTING: a first chunk is awaited. Only a merged
 chunk ends the time that counts as offline, so a server that opens sessions and never answers leads
-to DEAD too. While the robot is paused, no time counts.
+to DEAD too. While the robot is paused, or its control loop does something else, no time counts.
 """
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -45,6 +46,13 @@ class Starved:
 
 
 @dataclass(frozen=True)
+class Absent:
+    """The control loop is back, which asked for nothing since then: people reset the scene."""
+
+    since_s: float
+
+
+@dataclass(frozen=True)
 class RequestLate:
     """A request ended without a chunk, though the session is open."""
 
@@ -53,7 +61,7 @@ class RequestLate:
 
 @dataclass(frozen=True)
 class SessionOver:
-    """The session was lost, or the server is about to stop."""
+    """The session was lost, or none could be opened."""
 
     reason: str
 
@@ -65,7 +73,7 @@ class Fatal:
     reason: str
 
 
-FailSafeEvent = Happened | Starved | RequestLate | SessionOver | Fatal
+FailSafeEvent = Happened | Starved | Absent | RequestLate | SessionOver | Fatal
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,26 @@ class FailSafe:
     def is_dead(self) -> bool:
         return self.mode is Mode.DEAD
 
+    @property
+    def dies_at_s(self) -> float:
+        """When the time offline is used up, unless a chunk comes; infinite while none counts."""
+        if self.is_dead or self.paused_at_s is not None or self.offline_since_s is None:
+            return math.inf
+        return self.offline_since_s + self.limits.max_offline_s
+
+    @property
+    def degrades_at_s(self) -> float:
+        """When the request in flight becomes late; infinite where that changes nothing."""
+        is_streaming = self.mode is Mode.STREAMING and self.paused_at_s is None
+        if not is_streaming or self.asked_at_s is None:
+            return math.inf
+        return self.asked_at_s + self.limits.degraded_after_s
+
+    @property
+    def wake_at_s(self) -> float:
+        """When a TICK changes something."""
+        return min(self.dies_at_s, self.degrades_at_s)
+
 
 def advance(state: FailSafe, event: FailSafeEvent, now_s: float) -> FailSafe:
     """The state after an event; DEAD is final."""
@@ -114,6 +142,8 @@ def advance(state: FailSafe, event: FailSafeEvent, now_s: float) -> FailSafe:
             return _late(state, reason, now_s)
         case Starved(reason=reason):
             return _starved(state, reason, now_s)
+        case Absent(since_s=since_s) if state.paused_at_s is None:
+            return _without(state, since_s, now_s)
         case Happened.ASKED:
             return replace(_offline(state, now_s), asked_at_s=now_s)
         case Happened.MERGED:
@@ -163,13 +193,16 @@ def _starved(state: FailSafe, reason: str, now_s: float) -> FailSafe:
     return state
 
 
+def _without(state: FailSafe, from_s: float, now_s: float) -> FailSafe:
+    """The time that counts as offline goes on where it stood, as if this time had not passed."""
+    if state.offline_since_s is None:
+        return state
+    passed_s = now_s - max(state.offline_since_s, from_s)
+    return replace(state, offline_since_s=state.offline_since_s + passed_s)
+
+
 def _resume(state: FailSafe, paused_at_s: float, now_s: float) -> FailSafe:
-    """The time that counts as offline goes on where it stood, as if no time had passed."""
-
-    def shifted(since_s: float | None) -> float | None:
-        return None if since_s is None else since_s + now_s - max(since_s, paused_at_s)
-
-    running = replace(state, paused_at_s=None, offline_since_s=shifted(state.offline_since_s))
+    running = replace(_without(state, paused_at_s, now_s), paused_at_s=None)
     return _await_first(running, now_s)
 
 
@@ -182,15 +215,11 @@ def _await_first(state: FailSafe, now_s: float) -> FailSafe:
 
 
 def _tick(state: FailSafe, now_s: float) -> FailSafe:
-    if state.paused_at_s is not None:
-        return state
     limits = state.limits
-    offline_s = 0.0 if state.offline_since_s is None else now_s - state.offline_since_s
-    if offline_s > limits.max_offline_s:
+    if now_s >= state.dies_at_s:
         because = f": {state.reason}" if state.reason else ""
         return _enter(state, Mode.DEAD, f"no chunk for {limits.max_offline_s:g} s{because}", now_s)
-    is_late = state.asked_at_s is not None and now_s - state.asked_at_s > limits.degraded_after_s
-    if is_late and state.mode is Mode.STREAMING:
+    if now_s >= state.degrades_at_s:
         reason = f"no answer for {limits.degraded_after_s:g} s"
         return _enter(state, Mode.DEGRADED, reason, now_s)
     return state

@@ -1,6 +1,7 @@
 """What a robot does without a fresh action."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,11 @@ repeat_last  the last command again, velocities too
 zero         zero for all; only for robots without positions
 """
 
-POSITION, VELOCITY = ".pos", ".vel"
+Positions = Callable[[Any], NDArray[Any]]
+"""Of an observation: the present positions in the order of the actions, NaN where unknown."""
+
+VELOCITY = ".vel"
+_LOG = logging.getLogger(__name__)
 
 
 def require_fallback(fallback: Fallback, action_names: Sequence[str]) -> None:
@@ -32,21 +37,22 @@ def require_fallback(fallback: Fallback, action_names: Sequence[str]) -> None:
 
 
 class FallbackLadder:
-    """The action to execute instead, from the last command and from what the robot observes."""
+    """The action to execute instead, from the last command or from what the robot observes."""
 
-    def __init__(self, fallback: Fallback, action_names: Sequence[str]) -> None:
+    def __init__(
+        self, fallback: Fallback, action_names: Sequence[str], positions: Positions | None = None
+    ) -> None:
         require_fallback(fallback, action_names)
         self._fallback = fallback
+        self._positions = positions
         self._is_velocity = np.array([name.endswith(VELOCITY) for name in action_names])
 
-    def action(
-        self, last: NDArray[Any] | None, observed: NDArray[Any] | None
-    ) -> NDArray[Any] | None:
+    def action(self, last: NDArray[Any] | None, seen: Any) -> NDArray[Any] | None:
         """None: send nothing.
 
-        `observed` are the present positions in the order of the actions, NaN where unknown. Where
-        no command was sent yet, a robot without velocities stays as it is; one with velocities is
-        told to stop, with its present positions.
+        `seen` is the newest observation, None without one. Where no command was sent yet, a robot
+        without velocities stays as it is; one with velocities is told to stop, with its present
+        positions.
         """
         if self._fallback == "hold":
             return None
@@ -54,10 +60,19 @@ class FallbackLadder:
             return np.zeros(len(self._is_velocity), np.float32)
         if last is not None:
             return last if self._fallback == "repeat_last" else self._stopped(last)
-        if observed is None or not self._is_velocity.any():
-            return None
-        stopped = self._stopped(observed)
+        observed = self._observed(seen) if self._is_velocity.any() else None
+        return None if observed is None else self._stopped(observed)
+
+    def _stopped(self, action: NDArray[Any]) -> NDArray[Any] | None:
+        stopped = np.where(self._is_velocity, np.float32(0), action).astype(np.float32)
         return stopped if np.isfinite(stopped).all() else None
 
-    def _stopped(self, action: NDArray[Any]) -> NDArray[Any]:
-        return np.where(self._is_velocity, np.float32(0), action).astype(np.float32)
+    def _observed(self, seen: Any) -> NDArray[Any] | None:
+        if self._positions is None or seen is None:
+            return None
+        try:
+            return self._positions(seen)
+        except Exception:  # noqa: BLE001 - a fault must not reach the control loop
+            _LOG.exception("the present positions cannot be read, and are not read again")
+            self._positions = None
+            return None

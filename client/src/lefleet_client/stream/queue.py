@@ -82,6 +82,10 @@ class ActionQueue:
         self._taken += 1
         return self._actions.popleft()
 
+    def drop(self) -> None:
+        """Leave out the next action; there must be one. It does not count as executed."""
+        self._actions.popleft()
+
     def clear(self) -> None:
         self._actions.clear()
 

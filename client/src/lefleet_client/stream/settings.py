@@ -1,5 +1,6 @@
 """How a robot asks and what it does in trouble: as its user sets it, and as a policy allows it."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -7,6 +8,8 @@ from lefleet_client.stream.fallback import Fallback
 from lefleet_client.stream.queue import Merge
 from lefleet_client.stream.timing import buffer_s, needed_age_s, usual_age_s
 from lefleet_client.wire import Capabilities
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,17 @@ class StreamPlan:
     execute_steps: int
     max_action_age_s: float
     warnings: tuple[str, ...]
+
+    def ask_at(self, settings: StreamSettings, p95_s: float) -> int:
+        """How many actions are left when the next chunk is asked for.
+
+        A chunk that arrives later than its last step could be executed is of no use while the
+        robot still moves: then it is asked for when nothing is left.
+        """
+        if self.merge != "append" and p95_s * settings.fps >= self.execute_steps:
+            return 0
+        buffer = settings.buffer_time_s or buffer_s(p95_s, settings.fps)
+        return math.floor(buffer * settings.fps + _ROUNDING)
 
 
 def plan(settings: StreamSettings, served: Capabilities, p95_s: float) -> StreamPlan:

@@ -3,8 +3,6 @@
 import math
 from collections import deque
 
-import numpy as np
-
 WINDOW = 100
 """Round trips that count: one slow answer is forgotten after so many others."""
 USUAL_AGE_S = 3.0
@@ -23,7 +21,8 @@ class RoundTrips:
     def add(self, seconds: float) -> None:
         self._values.append(seconds)
         self.last_s = seconds
-        self.p95_s = float(np.quantile(self._values, 0.95))
+        # Not numpy's quantile: it takes so long that a control loop would wait for Python's lock.
+        self.p95_s = sorted(self._values)[math.ceil(0.95 * len(self._values)) - 1]
 
 
 def buffer_s(p95_s: float, fps: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lefleet_client.remote import RemotePolicy, RobotReport
-from lefleet_client.stream.failsafe import FailSafe, Happened, Mode
+from lefleet_client.stream.failsafe import FailSafe, Mode
 from lefleet_client.wire import RobotStatus
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Watch:
         self._robot_type = robot_type
         self._guarded = guarded
         self._report = RobotReport(policy.node, policy.client_id)
+        self._has_failed = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="edge watch", daemon=True)
 
@@ -52,24 +53,34 @@ class Watch:
 
     def stop(self) -> None:
         self._end.set()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-        self._report.close()
+        if self._thread.ident is None:
+            self._report.close()
+            return
+        self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            _LOG.warning("the edge watch did not end within %g s", _JOIN_S)
 
     def _run(self) -> None:
         report_at_s = 0.0
-        while True:
+        is_ending = False
+        while not is_ending:
             is_ending = self._end.wait(_EVERY_S)
-            self._stream.feed(Happened.TICK)
-            news = self._stream.news()
+            news = self._stream.tick()
             for state in news:
                 _log(state)
             now_s = time.monotonic()
             if news or is_ending or now_s >= report_at_s:
-                self._report.publish(self._status(now_s))
                 report_at_s = now_s + _REPORT_EVERY_S
-            if is_ending:
-                return
+                self._publish(now_s)
+        self._report.close()
+
+    def _publish(self, now_s: float) -> None:
+        try:
+            self._report.publish(self._status(now_s))
+        except Exception:  # noqa: BLE001 - time must go on passing
+            if not self._has_failed:
+                _LOG.exception("the robot's state is not published")
+            self._has_failed = True
 
     def _status(self, now_s: float) -> RobotStatus:
         now, stream, policy = self._stream.status(), self._stream, self._policy

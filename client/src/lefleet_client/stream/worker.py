@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from lefleet_client.remote import (
+    BadObservation,
     ConnectionNotice,
     Refused,
     RemoteError,
@@ -20,11 +21,12 @@ from lefleet_client.remote import (
 )
 from lefleet_client.remote.connection import log_notice
 from lefleet_client.stream.failsafe import Fatal, Mode, RequestLate, SessionOver
+from lefleet_client.stream.records import Work
 from lefleet_client.stream.timing import delay_steps
 from lefleet_client.wire import Capabilities
 
 if TYPE_CHECKING:
-    from lefleet_client.stream.stream import ActionStream, Work
+    from lefleet_client.stream.stream import ActionStream
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.1
@@ -33,7 +35,7 @@ _AFTER_FAILURE_S = 0.1
 _WARM_UPS = 3
 
 
-def warm_up(policy: RemotePolicy, task: str) -> list[float]:
+def warm_up(policy: RemotePolicy, task: str, timeout_s: float) -> list[float]:
     """Seconds of some round trips with example observations, before the robot moves.
 
     The first is not counted: it may include the choice of the image codec. A server that opens
@@ -45,7 +47,7 @@ def warm_up(policy: RemotePolicy, task: str) -> list[float]:
     seconds = []
     for _ in range(1 + _WARM_UPS):
         began_s = time.monotonic()
-        policy.infer(example, task=task, history=earlier)
+        policy.infer(example, task=task, history=earlier, timeout_s=timeout_s)
         seconds.append(time.monotonic() - began_s)
     return seconds[1:]
 
@@ -67,8 +69,9 @@ class Worker:
         self._policy = policy
         self._convert = convert
         self._task = task
-        self._episode = 0
-        self._served = _promised(policy.ack.capabilities)
+        self._episode = policy.episode_id
+        self._ack = policy.ack
+        self._promised = _promised(stream.served)
         self._thread = threading.Thread(target=self._run, name="edge worker", daemon=True)
         policy.listen(self._heard)
 
@@ -76,11 +79,15 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        self._policy.close()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-            if self._thread.is_alive():
-                _LOG.warning("the edge worker did not end within %g s", _JOIN_S)
+        """Close the policy; a robot that is to be brought home does not wait for its network."""
+        until_s = time.monotonic() + _JOIN_S
+        closer = threading.Thread(target=self._policy.close, name="edge closer", daemon=True)
+        closer.start()
+        for thread in (closer, self._thread):
+            if thread.ident is not None:
+                thread.join(max(0.0, until_s - time.monotonic()))
+                if thread.is_alive():
+                    _LOG.warning("the %s did not end within %g s", thread.name, _JOIN_S)
 
     def _run(self) -> None:
         try:
@@ -98,14 +105,17 @@ class Worker:
         if not self._policy.is_connected:
             self._connect()
             return
-        if self._episode != self._stream.episode:
-            self._episode = self._stream.episode
+        if not self._is_as_promised():
+            return
+        while self._episode != self._stream.episode:
+            # One after the other: the numbers of both sides stay the same.
             self._policy.reset()
-        work = self._stream.take_work()
+            self._episode = self._policy.episode_id
+        work = self._stream.take_work(self._episode)
         if work is not None:
             self._ask(work)
 
-    def _ask(self, work: "Work") -> None:
+    def _ask(self, work: Work) -> None:
         stream = self._stream
         *earlier, newest = (self._convert(one) for one in work.observations)
         rtc: dict[str, Any] = {}
@@ -119,26 +129,34 @@ class Worker:
             }
         try:
             chunk = self._policy.infer(
-                newest, task=self._task, history=earlier, failover=False, **rtc
+                newest,
+                task=self._task,
+                history=earlier,
+                failover=False,
+                timeout_s=stream.settings.request_timeout_s,
+                **rtc,
             )
         except SessionLost as error:
             stream.failed(SessionOver(str(error)))
         except (WrongModel, Replaced) as error:
             stream.failed(Fatal(str(error)))
         except RemoteError as error:
-            self._late(str(error))
+            self._late(error)
         else:
-            stream.merge(work, chunk, self._policy.ack.session_id)
+            stream.merge(work, chunk, self._ack.session_id)
 
-    def _late(self, reason: str) -> None:
+    def _late(self, error: RemoteError) -> None:
         """Count a request that failed; after some in a row try another server."""
-        if self._stream.is_over:
+        stream = self._stream
+        if stream.is_over:
             return
-        _LOG.warning("%s", reason)
-        self._stream.failed(RequestLate(reason))
-        if self._stream.status().state.mode is Mode.RECONNECTING and self._policy.is_connected:
+        _LOG.warning("%s", error)
+        state = stream.failed(RequestLate(str(error)))
+        # An observation that cannot be sent is no fault of the server.
+        is_theirs = not isinstance(error, BadObservation)
+        if is_theirs and state.mode is Mode.RECONNECTING and self._policy.is_connected:
             self._policy.give_up()
-        self._stream.wait_for_end(_AFTER_FAILURE_S)
+        stream.wait_for_end(_AFTER_FAILURE_S)
 
     def _connect(self) -> None:
         stream = self._stream
@@ -146,23 +164,27 @@ class Worker:
             self._policy.connect(stream.settings.handshake_timeout_s)
         except (WrongModel, Replaced) as error:
             stream.failed(Fatal(str(error)))
-        except Refused as error:
-            has_room = error.check != "capacity"
-            stream.failed(Fatal(str(error)) if has_room else SessionOver(str(error)))
         except RemoteError as error:
-            if not stream.is_over:
-                stream.failed(SessionOver(str(error)))
-        else:
-            served = self._policy.ack.capabilities
-            if fault := _difference(self._served, _promised(served)):
-                stream.failed(Fatal(f"server {self._policy.server} has another {fault} now"))
+            if stream.is_over:
+                return
+            is_final = isinstance(error, Refused) and error.check != "capacity"
+            stream.failed(Fatal(str(error)) if is_final else SessionOver(str(error)))
+            stream.wait_for_end(_AFTER_FAILURE_S)
+
+    def _is_as_promised(self) -> bool:
+        """Whether the server of a new session serves what the robot was started with."""
+        ack = self._policy.ack
+        if ack is not self._ack:
+            self._ack = ack
+            if fault := _difference(self._promised, _promised(ack.capabilities)):
+                self._stream.failed(Fatal(f"server {self._policy.server} has another {fault} now"))
+        return not self._stream.is_over
 
     def _heard(self, notice: ConnectionNotice) -> None:
+        """A server that drains still answers what is in flight; the next turn leaves it."""
         log_notice(notice)
         if notice.kind == "replaced":
             self._stream.feed(Fatal("another program uses this robot's client_id"))
-        elif notice.kind == "draining":
-            self._stream.feed(SessionOver(f"server {notice.server} is about to stop"))
         elif notice.kind in ("lost", "overtaken"):
             self._stream.feed(SessionOver(f"server {notice.server} {notice.reason}"))
 
