@@ -5,7 +5,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
-from lefleet.loop.origin import OriginName, find_origin, parse_origin
+from lefleet.loop.origin import OriginName, find_origin, parse_origin, require_own_seeds
 from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.state import Decide, RunStage, next_step, read_state
 from lefleet.records import (
@@ -46,6 +46,11 @@ class Runs:
 
     def origin(self, start: str, of):
         return find_origin(self.ledger, self.workdir, parse_origin(start), of)
+
+    def extend(self, name: str, cycles: int) -> None:
+        more = msgspec.structs.replace(self.state(name).config, budgets=Budgets(cycles=cycles))
+        require_own_seeds(self.ledger, name, more)
+        self.ledger.resume_run(name, msgspec.to_builtins(more.budgets))
 
     def state(self, name: str):
         return read_state(self.ledger, self.ledger.run(name))
@@ -167,8 +172,51 @@ def test_another_seed_starts_at_its_own_first_cycle(runs):
     runs.play("a", "baseline")
     assert runs.start("b", start="a", seed=1).origin.seed_cycles == 0
     runs.play("b", "iterate")
-    assert runs.start("c", start="b").origin.seed_cycles == 1
-    assert runs.start("d", start="b", seed=1).origin.seed_cycles == 1
+    assert runs.start("c", start="b").origin.seed_cycles > 0
+    assert runs.start("d", start="b", seed=1).origin.seed_cycles > 0
+
+
+def test_runs_with_a_common_origin_that_are_extended_share_no_seeds(runs):
+    runs.start("a")
+    made = [runs.play("a", "baseline", "promote", "iterate")]
+    for name, start in (("b", "a"), ("c", "a:1"), ("d", "a"), ("e", "b")):
+        runs.start(name, start=start)
+        made.append(runs.play(name, "iterate"))
+    for name in "abcde":
+        runs.extend(name, 9)
+    made += [runs.play(name, *["iterate"] * 6) for name in "abcde"]
+    seeds = [
+        (stage, request.seed)
+        for one in made
+        for (_, stage), request in one.items()
+        if stage in (*FRESH, "train")
+    ]
+    assert len(seeds) == 3 * (9 + 4 * 7) - 1, "the first cycle of the first run has no gate"
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_a_run_is_not_extended_into_the_seeds_of_another(runs):
+    runs.start("a")
+    runs.play("a", "baseline")
+    first = runs.start("b", start="a").origin.seed_cycles
+    with pytest.raises(BadInput) as caught:
+        runs.extend("a", first + 1)
+    assert str(caught.value) == (
+        f"budgets.cycles: the seeds after {first} cycles of a belong to the run b. Allow at most "
+        f"{first}, or start a new run from this one: lefleet run -c FILE --from a --name=NAME"
+    )
+    runs.extend("a", first)
+    with pytest.raises(BadInput, match="one seed is enough for 100 cycles of a run and all that"):
+        runs.start("c", start="a", budgets=Budgets(cycles=60))
+
+
+def test_seeds_of_unrelated_runs_do_not_matter(runs):
+    for name in "ab":
+        runs.start(name)
+        runs.play(name, "baseline")
+    runs.ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
+    runs.start("c", start="b")
+    runs.extend("a", 100)
 
 
 def test_a_run_from_a_run_from_a_run_keeps_all_data_and_the_first_checkpoint(runs):

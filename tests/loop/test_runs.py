@@ -25,7 +25,7 @@ from lefleet.loop.state import RunStage, next_step, read_state
 from lefleet.process import launch
 from lefleet.records import Budgets
 from tests.ledger.ledgers import REQUEST
-from tests.loop.states import config, decision, record
+from tests.loop.states import config, decision, origin, record
 
 
 class Controlled:
@@ -267,6 +267,14 @@ def test_a_run_that_was_decided_to_stop_is_not_continued(ended):
     ended.ledger.set_run_state("r", "finished", "stop")
     with pytest.raises(BadInput, match=r"ended with the decision stop in cycle 1.*--from r"):
         ended.change("--budgets.cycles=9")
+
+
+def test_a_run_is_not_extended_into_the_seeds_of_a_run_that_started_from_it(ended):
+    later = msgspec.to_builtins(origin(run="r", seed_cycles=5))
+    ended.ledger.create_run("s", msgspec.to_builtins(config(name="s")), later)
+    with pytest.raises(BadInput, match=r"the seeds after 5 cycles of r belong to the run s\."):
+        ended.change("--budgets.cycles=6")
+    assert ended.change("--budgets.cycles=5") == "resumed"
 
 
 def test_cycles_that_have_begun_are_not_cut(ended):

@@ -12,8 +12,14 @@ import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.requests import require_seeds, seed_cycle, stage_folder
-from lefleet.loop.state import CycleState, RunState, read_state
+from lefleet.loop.requests import free_cycles, require_seeds, seed_cycle, stage_folder
+from lefleet.loop.state import (
+    CycleState,
+    RunState,
+    read_state,
+    stored_config,
+    stored_origin,
+)
 from lefleet.records import (
     CheckpointRecord,
     DatasetSource,
@@ -87,7 +93,9 @@ def find_origin(ledger: Ledger, workdir: Path, name: OriginName, config: RunConf
         result=result,
         rung=rung,
         data=data,
-        seed_cycles=_used_seeds(ledger, state, config.seed),
+        seed_cycles=free_cycles(
+            seeds_taken(ledger, row.id, config.seed).values(), config.budgets.cycles
+        ),
     )
     require_seeds(config, origin)
     return origin
@@ -179,13 +187,38 @@ def _data(state: RunState, folder: Path, until: CycleState) -> Iterator[OriginDa
             yield OriginData(path=str(path), digest=added.digest, self_generated=added.episodes)
 
 
-def _used_seeds(ledger: Ledger, state: RunState, seed: int) -> int:
-    """How many cycles' seeds a run and all that it came from have used of `seed`."""
-    used = 0
-    ancestor: RunState | None = state
-    while ancestor is not None:
-        if ancestor.config.seed == seed:
-            used = max(used, seed_cycle(ancestor.origin, len(ancestor.cycles)))
-        row = ledger.run(ancestor.origin.run) if ancestor.origin else None
-        ancestor = read_state(ledger, row) if row else None
-    return used
+def seeds_taken(ledger: Ledger, run: str, seed: int) -> dict[str, range]:
+    """The cycles in the seeds of `seed` that belong to `run`, and to each run that --from connects
+    with it: all that their budgets allow."""
+    rows = {row.id: row for row in ledger.runs()}
+    family = [row for row in rows.values() if _root(rows, row.id) == _root(rows, run)]
+    taken = {}
+    for row in family:
+        config, first = stored_config(row), seed_cycle(stored_origin(row), 0)
+        if config.seed == seed:
+            taken[row.id] = range(first, first + config.budgets.cycles)
+    return taken
+
+
+def _root(rows: dict[str, RunRow], run: str) -> str:
+    """The run that `run` and those before it came from in the end."""
+    while run in rows and (origin := rows[run].origin) is not None:
+        run = origin["run"]
+    return run
+
+
+def require_own_seeds(ledger: Ledger, run: str, config: RunConfig) -> None:
+    """Raise BadInput where the cycles that `config` adds to a run would use the seeds of another
+    run that --from connects with it."""
+    taken = seeds_taken(ledger, run, config.seed)
+    mine = taken.pop(run)
+    added = range(mine.stop, mine.start + config.budgets.cycles)
+    for name, theirs in taken.items():
+        first = max(added.start, theirs.start)
+        if first < min(added.stop, theirs.stop):
+            most = first - mine.start
+            raise BadInput(
+                f"budgets.cycles: the seeds after {most} cycles of {run} belong to the run {name}.",
+                f"Allow at most {most}, or start a new run from this one: lefleet run -c FILE "
+                f"--from {run} --name=NAME",
+            )

@@ -4,6 +4,7 @@ Every purpose, run and cycle has seeds of its own. Only evaluation uses the same
 of a run, so that rates can be compared.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def make_request(inputs: CycleInputs, stage: str) -> Request:
 
 
 def seed_cycle(origin: RunOrigin | None, cycle: int) -> int:
-    """The number that `cycle` has in the seeds of a run and of those that it came from."""
+    """The number that `cycle` has in the seeds of a run and of all that --from connects with it."""
     return cycle + (origin.seed_cycles if origin else 0)
 
 
@@ -131,13 +132,33 @@ def first_seed(purpose: SeedBlock, run_seed: int, cycle: int) -> int:
     if run_seed >= _RUNS:
         raise BadInput(f"seed: {run_seed} is too large.", f"Choose one from 0 to {_RUNS - 1}.")
     if cycle >= _CYCLES:
-        raise BadInput(
-            f"budgets.cycles: one seed is enough for {_CYCLES} cycles, those of the runs before a "
-            "--from included.",
-            "Ask for fewer, or choose another seed.",
-        )
+        raise _too_many_cycles()
     offset = 0 if purpose is SeedBlock.EVALUATE else cycle * PER_CYCLE
     return int(purpose) + run_seed * PER_RUN + offset
+
+
+def free_cycles(taken: Iterable[range], cycles: int) -> int:
+    """Where `cycles` cycles may begin in the seeds of which other runs have `taken` these.
+
+    In the middle of the largest gap: the runs before and behind can then be extended, and so can
+    this one.
+    """
+    gaps, end = [], 0
+    for one in sorted(taken, key=lambda one: one.start):
+        gaps.append(range(end, one.start))
+        end = max(end, one.stop)
+    gap = max((*gaps, range(end, _CYCLES)), key=len)
+    if len(gap) < cycles:
+        raise _too_many_cycles()
+    return gap.start + (len(gap) - cycles) // 2 if gap.start else 0
+
+
+def _too_many_cycles() -> BadInput:
+    return BadInput(
+        f"budgets.cycles: one seed is enough for {_CYCLES} cycles of a run and all that --from "
+        "connects with it.",
+        "Ask for fewer, or choose another seed.",
+    )
 
 
 def require_seeds(config: RunConfig, origin: RunOrigin | None) -> None:

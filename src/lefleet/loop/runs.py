@@ -16,7 +16,7 @@ from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop.config import with_budgets
 from lefleet.loop.controller import Controller, controller_lock
 from lefleet.loop.limits import require_room, usage
-from lefleet.loop.origin import OriginName, find_origin
+from lefleet.loop.origin import OriginName, find_origin, require_own_seeds
 from lefleet.loop.preload import NOTE
 from lefleet.loop.requests import require_seeds
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
@@ -84,6 +84,7 @@ def change_budgets(ledger: Ledger, workdir: Path, row: RunRow, overrides: Sequen
             )
         state = replace(read_state(ledger, find(ledger, row.id)), config=config)
         require_seeds(config, state.origin)
+        require_own_seeds(ledger, row.id, config)
         require_room(state, row.id, usage(state, time.time() - row.created_at))
         ledger.resume_run(row.id, msgspec.to_builtins(config.budgets))
     start_controller(workdir, row.id)

@@ -160,8 +160,8 @@ class RunOrigin(Strict, frozen=True, kw_only=True):
     data: tuple[OriginData, ...]
     """Everything that the other run would have added to next."""
     seed_cycles: NotNegative
-    """Cycles whose seeds the other run and those before it have used: the new run's seeds begin
-    after them."""
+    """Number of the new run's first cycle in the seeds, which it shares with all runs that --from
+    connects with it and that have the same seed."""
 
 
 DecisionName = Literal["baseline", "promote", "iterate", "escalate", "rollback", "stop"]
