@@ -1,12 +1,21 @@
 """What is going on, in lines and in a terminal."""
 
 import io
+import threading
 import time
 
 import pytest
 from rich.console import Console
 
-from lefleet.cli.progress import ProgressLines, _Line, duration, progress_text, show_progress
+from lefleet.cli import progress as module
+from lefleet.cli.progress import (
+    ProgressLines,
+    _Line,
+    duration,
+    progress_text,
+    show_phases,
+    show_progress,
+)
 from lefleet.stages import Update
 from lefleet.stages.progress import StageProgress, timed
 
@@ -104,6 +113,26 @@ def test_progress_has_no_control_characters_where_no_terminal_reads_it(capsys):
     text = capsys.readouterr().err
     assert text.count("\n") == 2
     assert text.replace("\n", "").isprintable()
+
+
+def test_a_phase_of_this_process_is_shown_again_until_it_ends(capsys, monkeypatch):
+    monkeypatch.setattr(module, "_PHASE_S", 0.01)
+    monkeypatch.setattr(module, "_LINE_EVERY_S", 0.0)
+    shown = []
+    with show_phases("demo") as progress:
+        for name in ("computing digests", "waiting"):
+            progress(Update.phase(name))
+            before = len(shown)
+            while len(shown) < before + 2:
+                time.sleep(0.01)
+                shown += [line for line in lines(capsys) if f"demo: {name}, 0 s" in line]
+    assert "phases" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_what_ends_at_once_is_not_shown(capsys):
+    with show_phases("demo") as progress:
+        progress(Update.phase("computing digests"))
+    assert lines(capsys) == []
 
 
 def drawn(width: int, update: Update) -> str:

@@ -1,13 +1,18 @@
 """run, resume and stop: what scripts read, and what is refused."""
 
 import json
+import time
 
 import pytest
 
+from lefleet.cli import progress
 from lefleet.cli.commands import DemoCommand, RunCommand
 from lefleet.cli.parse import parse
+from lefleet.errors import BadInput
+from lefleet.loop import runs
 from lefleet.records import RunConfig
 from lefleet.server.manifest import Manifest
+from lefleet.stages.progress import DIGESTING
 
 
 def test_a_workdir_of_an_unknown_user_exits_2(lefleet):
@@ -146,6 +151,35 @@ def test_resume_all_as_json_says_what_happened(lefleet, two_runs):
     assert json.loads(out) == {
         "runs": [{"id": "a", "happened": "finished"}, {"id": "b", "happened": "stopped"}]
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "function", "phase"),
+    [
+        ("stop b", "is_controlled", "waiting for the stage and the controller to exit"),
+        ("resume a", "Controller", "restoring missing files"),
+        ("resume a --budgets.cycles=9", "is_controlled", "waiting for the controller to exit"),
+        ("run -c {} --from a --name=c", "find_origin", "computing digests"),
+    ],
+)
+def test_what_a_command_waits_for_is_named(
+    lefleet, two_runs, tmp_path, monkeypatch, line, function, phase
+):
+    def slow(*arguments):
+        if function == "find_origin":
+            arguments[-1](DIGESTING)
+        time.sleep(0.5)
+        raise BadInput("enough.")
+
+    two_runs.resume_run("b")
+    path = tmp_path / "a.yaml"
+    path.write_text("name: a\ntasks: [push]\nladder: [{name: small}]\n")
+    monkeypatch.setattr(progress, "_PHASE_S", 0.01)
+    monkeypatch.setattr(runs, function, slow)
+    code, out, err = lefleet(*line.format(path).split())
+    assert (code, out) == (2, "")
+    name = "c" if "--from" in line else line.split()[1]
+    assert err == f"{name}: {phase}, 0 s\nlefleet: enough.\n"
 
 
 def test_resume_takes_a_name_or_all_but_not_both(lefleet, two_runs):

@@ -1,11 +1,14 @@
 """Stages as commands: their checkpoints, and compare."""
 
 import json
+import time
 
 import pytest
 
+from lefleet.cli import progress, stages
 from lefleet.cli.commands import CollectExpertCommand, EvaluateCommand, ImproveCommand, TrainCommand
 from lefleet.cli.stages import _request
+from lefleet.errors import BadInput
 from lefleet.records import EvaluateRequest, ExpertDemos, ImproveRequest, TrainRequest
 from tests.stages.test_outcomes import EVALUATIONS
 
@@ -100,6 +103,18 @@ def test_an_answer_from_a_file_overwrites_nothing_else(lefleet, results, tmp_pat
     code, _, err = lefleet("compare", "--from", "results.csv", "--out", "mine")
     assert (code, "out:" in err or "record.json" in err) == (2, True)
     assert (tmp_path / "mine" / "record.json").read_text() == "precious"
+
+
+def test_digests_are_named_while_they_are_computed(lefleet, tmp_path, monkeypatch):
+    def find_checkpoint(name, field):
+        time.sleep(0.5)
+        raise BadInput("a: enough.")
+
+    monkeypatch.setattr(progress, "_PHASE_S", 0.01)
+    monkeypatch.setattr(stages, "find_checkpoint", find_checkpoint)
+    _, _, err = lefleet("compare", ".", ".")
+    assert err.startswith("compare: computing digests, 0 s\n")
+    assert err.endswith("lefleet: a: enough.\n")
 
 
 def test_two_evaluations_are_judged_and_plotted(lefleet, tmp_path):

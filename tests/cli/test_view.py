@@ -4,6 +4,7 @@ import fcntl
 import json
 import signal
 import sys
+import time
 from contextlib import contextmanager
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from lefleet.cli import main
 from lefleet.cli.progress import ProgressLines
-from lefleet.cli.view import Follower, _view, _watch_json
+from lefleet.cli.view import Follower, _view, _watch_in_lines, _watch_json
 from lefleet.records import EvaluatePlan
 from lefleet.stages import Update
 from lefleet.stages.progress import ProgressWriter
@@ -159,12 +160,22 @@ def test_a_second_attempt_is_named(lefleet, running):
     assert "· train (attempt 2): starting the process, " in lefleet("status", "b")[1]
 
 
-def test_where_nothing_changes_a_follower_that_does_not_repeat_is_silent(running, tmp_path):
-    shown = []
-    follower = Follower(running, tmp_path / "runs/b", is_repeating=False)
-    for _ in range(3):
-        follower.poll(lambda label, progress: shown.append(progress.done))
-    assert shown == [3]
+def test_watching_in_lines_is_not_silent_while_nothing_changes(
+    running, tmp_path, capsys, monkeypatch
+):
+    clock = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] - began > 21:
+            running.set_run_state("b", "finished")
+
+    began = clock[0]
+    monkeypatch.setattr(time, "sleep", sleep)
+    _watch_in_lines(running, tmp_path / "runs", ["b"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "train: 3/9 steps" in line]
+    assert len(lines) == 5
 
 
 def test_watching_as_json_prints_a_line_for_every_change_but_time(running, tmp_path, capsysbinary):

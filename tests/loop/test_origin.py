@@ -17,6 +17,7 @@ from lefleet.records import (
     Rung,
 )
 from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.progress import DIGESTING
 from tests.ledger.ledgers import REQUEST
 from tests.loop.states import BLESSING, config, decision, gate, result
 from tests.samples import (
@@ -301,6 +302,14 @@ def test_a_start_that_is_impossible_is_refused(runs, start, changes, problem):
     with pytest.raises(BadInput) as caught:
         runs.origin(start, config(**{"name": "b"} | changes))
     assert str(caught.value).startswith(problem)
+
+
+def test_the_digest_of_the_checkpoint_is_a_phase(runs):
+    runs.start("a")
+    runs.play("a", "baseline")
+    said = []
+    find_origin(runs.ledger, runs.workdir, OriginName("a", None), config(name="b"), said.append)
+    assert said == [DIGESTING]
 
 
 def test_a_cycle_that_is_no_number_is_refused():

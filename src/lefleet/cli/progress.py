@@ -4,17 +4,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from lefleet.stages.progress import StageProgress
+from lefleet.stages.progress import Progress, StageProgress, Update, timed
 
 Show = Callable[[str, StageProgress], None]
 """Called several times a second with a label and the newest progress."""
 
 _LINE_EVERY_S = 5.0
+_PHASE_S = 0.5
+"""How long this process may do something before it says so."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_S = 8
 _BAR_WIDTH = 20
@@ -32,6 +35,35 @@ def show_progress(*, as_lines: bool = False) -> Iterator[Show]:
     line = _Line()
     with Live(line, console=console, transient=True, refresh_per_second=_FRAMES_PER_S):
         yield line
+
+
+@contextmanager
+def show_phases(label: str, *, as_lines: bool = False) -> Iterator[Progress]:
+    """A function to call with what this process does from now on, which is shown until the next
+    call or the end. What ends at once is not shown.
+
+    A thread of its own shows it again and again, while the caller works.
+    """
+    newest: list[StageProgress] = []
+    is_over = Event()
+
+    def report(update: Update) -> None:
+        newest[:] = [timed(update, None, time.time())]
+
+    with show_progress(as_lines=as_lines) as show:
+
+        def repeat() -> None:
+            while not is_over.wait(_PHASE_S):
+                for progress in newest:
+                    show(label, progress)
+
+        thread = Thread(target=repeat, name="phases", daemon=True)
+        thread.start()
+        try:
+            yield report
+        finally:
+            is_over.set()
+            thread.join()
 
 
 class _Line:

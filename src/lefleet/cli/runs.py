@@ -19,6 +19,7 @@ from lefleet.cli.commands import (
 )
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
+from lefleet.cli.progress import show_phases
 from lefleet.cli.report import resume_hint
 from lefleet.cli.view import HAPPENED, attach
 from lefleet.errors import BadInput, LeFleetError
@@ -31,6 +32,7 @@ from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.runs import find
 from lefleet.records import RunConfig, RunOrigin
+from lefleet.stages.progress import Progress
 
 DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 
@@ -54,23 +56,30 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
     named = command.start if isinstance(command, RunCommand) else ""
     start = parse_origin(named) if named else None
     if command.plan:
-        lines = list(plan_lines(config, workdir / config.name, _origin(workdir, config, start)))
+        with show_phases(config.name, as_lines=command.json) as progress:
+            origin = _origin(workdir, config, start, progress)
+        lines = list(plan_lines(config, workdir / config.name, origin))
         if command.json:
             print_json({"lines": lines})
         else:
             print("\n".join(lines))
         return 0
-    with closing(open_ledger(workdir)) as ledger:
-        happened = loop_runs.begin(ledger, workdir, config, start)
+    with (
+        closing(open_ledger(workdir)) as ledger,
+        show_phases(config.name, as_lines=command.json) as progress,
+    ):
+        happened = loop_runs.begin(ledger, workdir, config, start, progress)
     return attach(workdir, config.name, happened, as_json=command.json)
 
 
-def _origin(workdir: Path, config: RunConfig, start: OriginName | None) -> RunOrigin | None:
+def _origin(
+    workdir: Path, config: RunConfig, start: OriginName | None, progress: Progress
+) -> RunOrigin | None:
     """What a planned run would start from."""
     if start is None:
         return None
     with closing(read_ledger(workdir)) as ledger:
-        return find_origin(ledger, workdir, start, config)
+        return find_origin(ledger, workdir, start, config, progress)
 
 
 def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
@@ -84,12 +93,15 @@ def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
     workdir = absolute(command.workdir, "workdir")
     if command.all:
         return _resume_all(workdir, as_json=command.json)
-    with closing(open_ledger(workdir, create=False)) as ledger:
+    with (
+        closing(open_ledger(workdir, create=False)) as ledger,
+        show_phases(command.run, as_lines=command.json) as progress,
+    ):
         row = find(ledger, command.run)
         if overrides:
-            happened = loop_runs.change_budgets(ledger, workdir, row, overrides)
+            happened = loop_runs.change_budgets(ledger, workdir, row, overrides, progress)
         else:
-            happened = loop_runs.resume(ledger, workdir, row)
+            happened = loop_runs.resume(ledger, workdir, row, progress)
     return attach(workdir, command.run, happened, as_json=command.json)
 
 
@@ -115,9 +127,13 @@ def stop(command: StopCommand) -> int:
     workdir = absolute(command.workdir, "workdir")
     with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
         row = find(ledger, command.run)
+        state = row.state
+        if row.state == "running":
+            with show_phases(row.id, as_lines=command.json) as progress:
+                state = loop_runs.stop(ledger, workdir, row, progress)
         if row.state != "running":
-            state, message = row.state, f"{row.id} is not running: it is {row.state}."
-        elif (state := loop_runs.stop(ledger, workdir, row)) == "stopped":
+            message = f"{row.id} is not running: it is {state}."
+        elif state == "stopped":
             message = f"{row.id} has stopped. {resume_hint(row.id, workdir)}"
         else:
             message = f"{row.id} ended before it could be stopped: it is {state}."

@@ -11,7 +11,7 @@ from lefleet.cli.commands import CheckpointStageCommand, CompareCommand, StageCo
 from lefleet.cli.display import show_record
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
-from lefleet.cli.progress import show_progress
+from lefleet.cli.progress import show_phases, show_progress
 from lefleet.errors import BadInput
 from lefleet.records import (
     CompareRequest,
@@ -27,6 +27,7 @@ from lefleet.stages.eval_info import EVAL_INFO
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
+from lefleet.stages.progress import DIGESTING
 from lefleet.stages.references import find_checkpoint
 from lefleet.stages.run import run_in_child
 
@@ -132,10 +133,12 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     validated(request)
     resolve_tasks(request.tasks)
     _require_free(command.options.seed)
-    digests = tuple(
-        find_checkpoint(name, field).digest
-        for name, field in ((request.checkpoint, "a"), (request.baseline, "b"))
-    )
+    with show_phases("compare", as_lines=command.json) as progress:
+        progress(DIGESTING)
+        digests = tuple(
+            find_checkpoint(name, field).digest
+            for name, field in ((request.checkpoint, "a"), (request.baseline, "b"))
+        )
     question = encode((request, digests))
     if command.options.seed is None:
         request = msgspec.structs.replace(request, seed=_seed(question))

@@ -33,7 +33,6 @@ from lefleet.errors import StageFailed
 from lefleet.ledger import EventRow, Ledger, RunRow, read_ledger
 from lefleet.loop.activity import START_S, Activity, activity, is_interrupted
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
-from lefleet.stages.progress import StageProgress
 
 _POLL_S = 0.25
 _WATCH_S = 1.0
@@ -127,17 +126,18 @@ def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Con
 
 
 def _watch_in_lines(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
-    """The state now, then a line for everything that happens."""
+    """The state now, then a line for everything that happens, and every few seconds for what is
+    going on."""
     rows = [find(ledger, run) for run in runs]
     show_runs(ledger, workdir, rows, as_json=False)
-    followers = [Follower(ledger, workdir / run, is_repeating=False) for run in runs]
+    followers = [Follower(ledger, workdir / run) for run in runs]
     lines: defaultdict[str, Show] = defaultdict(ProgressLines)
     for follower in followers:
         follower.skip()
     while any(_is_active(workdir, find(ledger, run)) for run in runs):
         for follower in followers:
             follower.poll(lines[follower.name])
-        time.sleep(_WATCH_S)
+        time.sleep(_POLL_S)
 
 
 def attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
@@ -195,16 +195,13 @@ def _view(ledger: Ledger, workdir: Path, name: str) -> str:
 class Follower:
     """Prints the events of one run, and shows what it does between them."""
 
-    def __init__(self, ledger: Ledger, folder: Path, *, is_repeating: bool = True) -> None:
+    def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.name = folder.name
         self._ledger = ledger
         self._folder = folder
-        self._is_repeating = is_repeating
-        """Whether progress that is the same as before is shown again."""
         self._seen = 0
         self._known: tuple[int, bool] | None = None
         self._now: Activity | None = None
-        self._shown: StageProgress | None = None
 
     def skip(self) -> None:
         """Do not print what has happened so far."""
@@ -225,10 +222,7 @@ class Follower:
             self._now = activity(self._ledger, row, self._folder, is_controlled=has_controller)
             self._known = known
         if self._now is not None:
-            progress = self._now.progress()
-            if self._is_repeating or progress != self._shown:
-                show(label(self.name, self._now), progress)
-                self._shown = progress
+            show(label(self.name, self._now), self._now.progress())
         return has_controller, row
 
 

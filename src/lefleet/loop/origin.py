@@ -29,6 +29,7 @@ from lefleet.records import (
 )
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_same_shape
+from lefleet.stages.progress import DIGESTING, Progress, silent
 from lefleet.stages.references import find_checkpoint, find_dataset
 
 _RESTORE = "Restore it, or start from another cycle or run."
@@ -53,7 +54,13 @@ def parse_origin(text: str) -> OriginName:
     return OriginName(run, int(cycle) if colon else None)
 
 
-def find_origin(ledger: Ledger, workdir: Path, name: OriginName, config: RunConfig) -> RunOrigin:
+def find_origin(
+    ledger: Ledger,
+    workdir: Path,
+    name: OriginName,
+    config: RunConfig,
+    progress: Progress = silent,
+) -> RunOrigin:
     """What a run with `config` takes from the run that `name` stands for; BadInput where that is
     missing, has changed, or does not fit."""
     if name.run == config.name:
@@ -78,6 +85,7 @@ def find_origin(ledger: Ledger, workdir: Path, name: OriginName, config: RunConf
             "Name a later cycle, or start without --from.",
         )
     where = f"{row.id}:{cycle.index}"
+    progress(DIGESTING)
     _require_unchanged(blessed, where)
     takes_data = not isinstance(config.collect, DatasetSource)
     data = tuple(_data(state, workdir / row.id, cycle)) if takes_data else ()

@@ -22,6 +22,7 @@ from lefleet.loop.requests import require_seeds
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.process import is_held, launch
 from lefleet.records import CheckpointRecord, RunConfig
+from lefleet.stages.progress import Progress, Update, silent
 
 _LOG = logging.getLogger(__name__)
 CONTROLLER_LOG = "controller.log"
@@ -30,7 +31,13 @@ _EXIT_WAIT_S = 60.0
 """How long a controller whose run has ended may take to exit."""
 
 
-def begin(ledger: Ledger, workdir: Path, config: RunConfig, start: OriginName | None = None) -> str:
+def begin(
+    ledger: Ledger,
+    workdir: Path,
+    config: RunConfig,
+    start: OriginName | None = None,
+    progress: Progress = silent,
+) -> str:
     """Create the run, or find the one of that name, and see that it has a controller.
 
     `start` names another run to start from. Returns what happened: created, attached, resumed or
@@ -40,22 +47,23 @@ def begin(ledger: Ledger, workdir: Path, config: RunConfig, start: OriginName | 
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
     if ledger.run(config.name) is None:
-        origin = find_origin(ledger, workdir, start, config) if start else None
+        origin = find_origin(ledger, workdir, start, config, progress) if start else None
         if ledger.create_run(config.name, msgspec.to_builtins(config), msgspec.to_builtins(origin)):
             start_controller(workdir, config.name)
             return "created"
     row = find(ledger, config.name)
     _require_same_run(row, config, start)
-    return resume(ledger, workdir, row)
+    return resume(ledger, workdir, row, progress)
 
 
-def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
+def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent) -> str:
     """See that an unfinished run has a controller: attached, resumed or finished."""
     folder = workdir / row.id
     if row.state != "running":
-        _wait_for_exit(folder)
+        _wait_for_exit(folder, progress)
         row = find(ledger, row.id)
     if row.state == "finished":
+        progress(Update.phase("restoring missing files"))
         Controller(workdir, row.id).run()
         return "finished"
     if is_controlled(folder):
@@ -65,17 +73,23 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow) -> str:
     return "resumed"
 
 
-def change_budgets(ledger: Ledger, workdir: Path, row: RunRow, overrides: Sequence[str]) -> str:
+def change_budgets(
+    ledger: Ledger,
+    workdir: Path,
+    row: RunRow,
+    overrides: Sequence[str],
+    progress: Progress = silent,
+) -> str:
     """Resume a run within other budgets; with those that it has already, as `resume`.
 
     Only where it has no controller: one that is about to end the run must not miss the change.
     """
     config = with_budgets(stored_config(row), overrides)
     if config == stored_config(row):
-        return resume(ledger, workdir, row)
+        return resume(ledger, workdir, row, progress)
     folder = workdir / row.id
     if row.state != "running":
-        _wait_for_exit(folder)
+        _wait_for_exit(folder, progress)
     with controller_lock(folder) as is_mine:
         if not is_mine:
             raise BadInput(
@@ -91,8 +105,9 @@ def change_budgets(ledger: Ledger, workdir: Path, row: RunRow, overrides: Sequen
     return "resumed"
 
 
-def stop(ledger: Ledger, workdir: Path, row: RunRow) -> str:
+def stop(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent) -> str:
     """Stop a run and wait until its controller has exited; the state in which the run ended."""
+    progress(Update.phase("waiting for the stage and the controller to exit"))
     ledger.request_stop(row.id)
     folder = workdir / row.id
     while row.state == "running" or is_controlled(folder):
@@ -159,8 +174,9 @@ def last_log_line(folder: Path) -> str:
     return next((line for line in said if line), "")
 
 
-def _wait_for_exit(folder: Path) -> None:
+def _wait_for_exit(folder: Path, progress: Progress) -> None:
     """A controller whose run has ended may still be writing its last files."""
+    progress(Update.phase("waiting for the controller to exit"))
     deadline = time.monotonic() + _EXIT_WAIT_S
     while is_controlled(folder):
         if time.monotonic() > deadline:
