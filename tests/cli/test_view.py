@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import re
 import signal
 import sys
 import time
@@ -146,6 +147,22 @@ def test_scripts_read_the_same(lefleet, running):
     assert b["budgets"]["cycles"] == {"used": 0, "limit": 3}
     assert b["elapsed_s"] > 0
     assert (b["controlled"], b["interrupted"]) == (True, False)
+
+
+def test_every_field_for_scripts_is_documented(lefleet, running, pytestconfig):
+    running.request_stop("b")
+    docs = pytestconfig.rootpath / "docs"
+    (about,) = re.findall(
+        r"^## status --json$.*?(?=^## )", (docs / "loop.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    files = (docs / "stages.md").read_text()
+    (b,) = json.loads(lefleet("status", "b", "--json")[1])["runs"]
+    for name in {**b, **b["now"]}:
+        assert f'"{name}"' in about
+    for name in b["now"]["wait"]:
+        assert f"`{name}`" in about
+    for name in b["now"]["progress"]:
+        assert f"`{name}`" in files
 
 
 def test_a_viewer_names_run_cycle_and_stage(running, tmp_path, capsys):

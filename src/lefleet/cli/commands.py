@@ -156,7 +156,9 @@ class StatusCommand(WorkdirOptions):
     run: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """Name of a run. Default: all runs."""
     watch: bool = False
-    """Refresh every two seconds until no run is active. Ctrl-C stops watching, not the runs."""
+    """Watch until no run is active: redraw every second in a terminal, elsewhere print lines. With
+    the option --json, print a run's status as a line whenever it changes. Ctrl-C stops watching,
+    not the runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
