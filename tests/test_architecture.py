@@ -70,7 +70,8 @@ PUBLIC = {
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",
-    lefleet.robots: "LeFleetSim LeFleetSimConfig SimExtras",
+    lefleet.robots: """LeFleetSim LeFleetSimConfig LeFleetSimExpert LeFleetSimExpertConfig
+        SimExtras""",
     lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
         Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",

@@ -1,24 +1,44 @@
 """The simulated robot behind LeRobot's interface."""
 
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from lerobot.robots.robot import Robot
 from lerobot.utils.constants import OBS_ENV_STATE, OBS_STATE
 from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
 
+from lefleet.errors import BadInput
 from lefleet.robots.command import Command, Displacement, parse_command
 from lefleet.robots.config import LeFleetSimConfig, check_config
 from lefleet.robots.scene import Scene, SimExtras
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
 from lefleet.sim.render import Renderer
+from lefleet.sim.world import RawObservation
 
 OnCommand = Callable[[Mapping[str, float], float], None]
 """Called with each command that reached the driver, and the robot's clock at that moment."""
 
 _ROUNDING = 1e-6
 """Steps. A clock that is read exactly at a step may be off by rounding."""
+
+
+_robots: "weakref.WeakSet[LeFleetSim]" = weakref.WeakSet()
+"""All that exist in this process, for who steers one by its id."""
+_robots_lock = threading.Lock()
+"""Held to add one and to list them; robots that are garbage leave without it."""
+
+
+class SimState(NamedTuple):
+    """What a script that steers the robot may know, and a policy does not."""
+
+    raw: RawObservation
+    """MetaWorld's own observation."""
+    extras: SimExtras
+    commands: int
+    """How many the robot has accepted since it was connected."""
 
 
 class LeFleetSim(Robot):
@@ -38,7 +58,7 @@ class LeFleetSim(Robot):
     due, at most the rest of the episode (500 steps of 0.6 ms).
 
     Any thread may call it, one at a time: LeRobot's `ThreadSafeRobot` ensures that. Only `extras`
-    may be read at any time; it is the state after the last call.
+    and `state` may be read at any time; they are those after the last call.
     """
 
     config_class = LeFleetSimConfig
@@ -62,6 +82,8 @@ class LeFleetSim(Robot):
         self.on_command = on_command
         self._clock = clock
         self._connected: _Connected | None = None
+        with _robots_lock:
+            _robots.add(self)
 
     @property
     def cameras(self) -> dict[str, tuple[int, int, int]]:
@@ -124,6 +146,13 @@ class LeFleetSim(Robot):
         """The episode after the last call."""
         return self._get_connected().scene.extras
 
+    @property
+    def state(self) -> SimState:
+        """The simulation after the last call, which is what was last observed."""
+        connected = self._get_connected()
+        scene = connected.scene
+        return SimState(scene.raw, scene.extras, connected.commands)
+
     def new_episode(self) -> None:
         """Reset the scene to the initial state of the next seed; no command is in force."""
         self._get_connected().new_episode()
@@ -132,6 +161,30 @@ class LeFleetSim(Robot):
         if self._connected is None:
             raise DeviceNotConnectedError(f"{self.name} is not connected. Call connect() first.")
         return self._connected
+
+
+def connected_robots() -> "list[LeFleetSim]":
+    """The simulated robots of this process that are connected."""
+    with _robots_lock:
+        robots = list(_robots)
+    return [one for one in robots if one.is_connected]
+
+
+def find_connected(robot_id: str) -> LeFleetSim:
+    """The connected robot with this `--robot.id`; an empty one stands for the only robot."""
+    robots = connected_robots()
+    if not robots:
+        raise DeviceNotConnectedError("No simulated robot is connected in this process.")
+    fitting = [one for one in robots if robot_id in ("", one.id)]
+    if len(fitting) == 1:
+        return fitting[0]
+    ids = ", ".join(sorted(str(one.id) for one in robots))
+    if fitting:
+        raise BadInput(
+            f"robot_id: {len(fitting)} connected robots fit {robot_id!r}.",
+            f"Give each its own --robot.id, and name one of them; there are {ids}.",
+        )
+    raise BadInput(f"robot_id: no connected robot is called {robot_id!r}.", f"There are {ids}.")
 
 
 class _Connected:
@@ -145,8 +198,10 @@ class _Connected:
         self._renderer = Renderer(self.scene.world.sim, *size) if self._cameras else None
         self._in_force: Command | None = None
         self._began = 0.0
+        self.commands = 0
 
     def accept(self, command: Command, now: float) -> None:
+        self.commands += 1
         if self._is_stepped:
             self.scene.step(command)
             return

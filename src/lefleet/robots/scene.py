@@ -5,7 +5,7 @@ from typing import NamedTuple
 from lefleet.robots.command import Command
 from lefleet.sim.encode import EncodedObservation, encode
 from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import MAX_STEPS, World
+from lefleet.sim.world import MAX_STEPS, RawObservation, World
 
 
 class SimExtras(NamedTuple):
@@ -41,7 +41,8 @@ class Scene:
     def start(self, episode: int) -> None:
         """Reset the world to this episode's initial state."""
         seed = self._first_seed + episode
-        self.observation: EncodedObservation = encode(self.world.reset(seed), self._task)
+        self.raw: RawObservation = self.world.reset(seed)
+        self.observation: EncodedObservation = encode(self.raw, self._task)
         self.extras = SimExtras(episode, seed, 0, success=False, progress=0.0, finished=False)
 
     @property
@@ -53,7 +54,8 @@ class Scene:
         if self.is_at_rest:
             return
         outcome = self.world.step(command.action(self.observation.state))
-        self.observation = encode(outcome.raw, self._task)
+        self.raw = outcome.raw
+        self.observation = encode(self.raw, self._task)
         steps = self.extras.steps + 1
         success = self.extras.success or outcome.success
         self.extras = self.extras._replace(
