@@ -1,5 +1,6 @@
 """Small complete values of every record type."""
 
+import shutil
 from pathlib import Path
 
 from lefleet.records import (
@@ -8,6 +9,9 @@ from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
     DatasetRecord,
+    DelayCell,
+    DrivenEpisode,
+    EnvelopeRecord,
     EpisodeRecord,
     EvaluationRecord,
     GateLook,
@@ -20,6 +24,7 @@ from lefleet.records import (
 )
 from lefleet.rollouts import Finished
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.references import find_checkpoint
 
 PUSH = "push the puck to the goal"
 DOOR = "open the door"
@@ -175,6 +180,72 @@ def mix_record(**changes) -> MixRecord:
         "note": "mixing_ratio 0.5 left out 1 of 2.",
     }
     return MixRecord(**values | changes)
+
+
+def rate(successes: int, episodes: int) -> Rate:
+    return Rate(
+        successes=successes, episodes=episodes, rate=successes / episodes, interval=(0.0, 1.0)
+    )
+
+
+def driven_episode(**changes) -> DrivenEpisode:
+    values = {
+        "delay_ms": 0.0,
+        "task": "push",
+        "seed": 0,
+        "success": True,
+        "progress": 1.0,
+        "length": 60,
+        "ticks": 60,
+        "fallbacks": 0,
+        "late": 0,
+        "action_age_ms": 80.0,
+        "round_trips_ms": (7.0,),
+    }
+    return DrivenEpisode(**values | changes)
+
+
+def delay_cell(**changes) -> DelayCell:
+    values = {
+        "delay_ms": 0.0,
+        "success": rate(59, 60),
+        "per_task": {"push": rate(59, 60)},
+        "won": 0,
+        "lost": 0,
+        "least_difference": 0.0,
+        "fallback_share": 0.0,
+        "late_share": 0.0,
+        "round_trip_p95_ms": 7.0,
+        "action_age_ms": 80.0,
+    }
+    return DelayCell(**values | changes)
+
+
+def envelope_record(**changes) -> EnvelopeRecord:
+    cell = delay_cell(delay_ms=50.0, lost=1, least_difference=-0.089, round_trip_p95_ms=57.0)
+    values = {
+        "digest": "c" * 64,
+        "envelope_ms": 57.0,
+        "delay_ms": 50.0,
+        "cells": (delay_cell(), cell),
+        "margin": 0.15,
+        "tasks": ("push",),
+        "first_seed": 100_000_000,
+        "jitter_ms": 0.0,
+        "merge": "aligned",
+        "robots": 2,
+        "fps": 80.0,
+        "chunk_size": 60,
+        "execute_steps": 60,
+        "made_at": "2026-01-01T00:00:00+00:00",
+        "episodes_file": "episodes.jsonl",
+    }
+    return EnvelopeRecord(**values | changes)
+
+
+def copy_of_weights(stage: Path, folder: Path) -> Path:
+    """A checkpoint of its own, which a test may write beside."""
+    return shutil.copytree(find_checkpoint(str(stage), "checkpoint").path, folder)
 
 
 def finished_stage(folder: Path, request, record) -> Path:

@@ -41,10 +41,12 @@ MAY_IMPORT = {
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
     "edge": {"errors", "records"},
+    "profile": {"errors", "records", "stats", "process", "sim", "stages"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
+MAY_IMPORT["profile"] |= {"policy", "robots", "edge"}
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "robots", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
@@ -53,18 +55,20 @@ STARTERS = {
 }
 PUBLIC = {
     lefleet: """BadInput CheckpointContract CheckpointRecord CompareRequest
-        ComparisonRecord Corrections DatasetRecord EpisodeRecord EvaluateRequest
+        ComparisonRecord Corrections DatasetRecord EnvelopeRecord EpisodeRecord EvaluateRequest
         EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError MixRecord
-        StageFailed TrainRequest run_stage""",
+        ProfileRequest StageFailed TrainRequest run_stage""",
     lefleet.records: """AddedData AttemptCounts Budgets CheckpointContract CheckpointRecord
         CollectRequest CompareOptions CompareRequest ComparisonRecord Corrections
-        DatasetRecord DatasetSource DecidePlan Decision EpisodeRecord EvaluatePlan
+        DatasetRecord DatasetSource DecidePlan Decision DelayCell DrivenEpisode EnvelopeRecord
+        EpisodeRecord EvaluatePlan
         EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateLevel
         GateLook GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord OriginData
-        PolicyResult Rate Record Request RunConfig RunOrigin Rung SeedBlock TaskPairs
-        TrainRequest decode encode validated""",
+        PolicyResult ProfileOptions ProfileRequest Rate Record Request RunConfig RunOrigin Rung
+        SeedBlock TaskPairs TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_level
-        has_room match_trials needed_pairs pairs_for_room possible_pairs progress_of success_of""",
+        has_room least_difference match_trials needed_pairs pairs_for_room possible_pairs
+        progress_of success_of""",
     lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
         oom_kills processes_marked stop""",
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ComparisonRecord,
         Corrections,
         DatasetRecord,
+        EnvelopeRecord,
         EpisodeRecord,
         EvaluateRequest,
         EvaluationRecord,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ExpertDemos,
         ImproveRequest,
         MixRecord,
+        ProfileRequest,
         TrainRequest,
     )
     from lefleet.stages import run_stage
@@ -43,6 +45,7 @@ __all__ = [
     "ComparisonRecord",
     "Corrections",
     "DatasetRecord",
+    "EnvelopeRecord",
     "EpisodeRecord",
     "EvaluateRequest",
     "EvaluationRecord",
@@ -51,6 +54,7 @@ __all__ = [
     "ImproveRequest",
     "LeFleetError",
     "MixRecord",
+    "ProfileRequest",
     "StageFailed",
     "TrainRequest",
     "run_stage",

@@ -11,6 +11,7 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
     ImproveRequest,
+    ProfileRequest,
     Record,
     Request,
     TrainRequest,
@@ -20,6 +21,7 @@ from lefleet.records import (
 from tests.samples import (
     checkpoint_record,
     dataset_record,
+    envelope_record,
     episode,
     evaluation_record,
     mix_record,
@@ -51,6 +53,7 @@ REQUESTS = [
     ),
     EvaluateRequest(checkpoint="c", workers=2, episode_length=9, device="cuda"),
     ImproveRequest(checkpoint="c", demos="d", method="harvest", mixing_ratio=0.3),
+    ProfileRequest(checkpoint="c", tasks=("push",), delays=(0.0, 30.5), jitter=5.0, merge="append"),
 ]
 RECORDS = [
     dataset_record(),
@@ -58,6 +61,7 @@ RECORDS = [
     evaluation_record(),
     evaluation_record(),
     mix_record(),
+    envelope_record(),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lefleet.stats import exact_interval
+from lefleet.stats import exact_interval, least_difference
 from lefleet.stats.intervals import ConfidenceSequence
 
 
@@ -54,6 +54,20 @@ def test_failures_mirror_successes(outcome):
     low, high = exact_interval(successes, trials)
     mirrored = exact_interval(trials - successes, trials)
     assert mirrored == pytest.approx((1 - high, 1 - low))
+
+
+@pytest.mark.parametrize("won", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("lost", [0.0, 0.02, 0.15, 0.4])
+def test_the_least_difference_is_above_the_true_one_in_at_most_one_of_twenty_cases(won, lost):
+    pairs, too_high = 30, 0.0
+    for wins in range(pairs + 1):
+        for losses in range(pairs + 1 - wins):
+            ties = pairs - wins - losses
+            ways = comb(pairs, wins) * comb(pairs - wins, losses)
+            chance = ways * won**wins * lost**losses * (1 - won - lost) ** ties
+            if least_difference(wins, losses, pairs) > won - lost + 1e-12:
+                too_high += chance
+    assert too_high <= 0.05
 
 
 @given(outcomes())

@@ -6,6 +6,7 @@
     data          collecting and improving: requests, datasets, mixes
     checkpoint    training: its request, the checkpoint and its contract
     evaluate      evaluating and comparing: requests, episodes, rates, gate results
+    profile       success against latency: request, episodes, envelope
     run           a run's config, its origin and its decisions
 
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
@@ -41,6 +42,13 @@ from lefleet.records.evaluate import (
     TaskPairs,
 )
 from lefleet.records.fields import SeedBlock
+from lefleet.records.profile import (
+    DelayCell,
+    DrivenEpisode,
+    EnvelopeRecord,
+    ProfileOptions,
+    ProfileRequest,
+)
 from lefleet.records.run import (
     Budgets,
     DatasetSource,
@@ -56,8 +64,22 @@ from lefleet.records.run import (
     RunOrigin,
 )
 
-Request = CollectRequest | TrainRequest | EvaluateRequest | CompareRequest | ImproveRequest
-Record = DatasetRecord | CheckpointRecord | EvaluationRecord | ComparisonRecord | MixRecord
+Request = (
+    CollectRequest
+    | TrainRequest
+    | EvaluateRequest
+    | CompareRequest
+    | ImproveRequest
+    | ProfileRequest
+)
+Record = (
+    DatasetRecord
+    | CheckpointRecord
+    | EvaluationRecord
+    | ComparisonRecord
+    | MixRecord
+    | EnvelopeRecord
+)
 
 __all__ = [
     "AddedData",
@@ -74,6 +96,9 @@ __all__ = [
     "DatasetSource",
     "DecidePlan",
     "Decision",
+    "DelayCell",
+    "DrivenEpisode",
+    "EnvelopeRecord",
     "EpisodeRecord",
     "EvaluatePlan",
     "EvaluateRequest",
@@ -91,6 +116,8 @@ __all__ = [
     "MixRecord",
     "OriginData",
     "PolicyResult",
+    "ProfileOptions",
+    "ProfileRequest",
     "Rate",
     "Record",
     "Request",

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lefleet.errors import BadInput
+from lefleet.records.profile import ENVELOPE_FILE
 
 _BOOKKEEPING = ("index", "episode_index", "task_index", "timestamp", "frame_index")
-_NOT_FOR_INFERENCE = ("train_config.json", "*.md", ".*")
+_NOT_FOR_INFERENCE = ("train_config.json", "*.md", ".*", f"{ENVELOPE_FILE}*")
 _ORIGIN = "pretrained_path"
 """Where a policy's weights were first loaded from."""
 

@@ -25,10 +25,12 @@ from lefleet.records import (
     CompareRequest,
     ComparisonRecord,
     DatasetRecord,
+    EnvelopeRecord,
     EvaluateRequest,
     EvaluationRecord,
     ImproveRequest,
     MixRecord,
+    ProfileRequest,
     Record,
     Request,
     TrainRequest,
@@ -60,11 +62,14 @@ FAILURE = "failure.json"
 POLL_S = 0.1
 
 _BODIES: dict[type, str] = {
-    TrainRequest: "train",
-    EvaluateRequest: "evaluate",
-    CompareRequest: "compare",
-    ImproveRequest: "improve",
+    TrainRequest: "lefleet.stages.train",
+    EvaluateRequest: "lefleet.stages.evaluate",
+    CompareRequest: "lefleet.stages.compare",
+    ImproveRequest: "lefleet.stages.improve",
+    ProfileRequest: "lefleet.profile.profile",
 }
+"""The module of each stage, whose function of the same name does the work. Any other request
+collects. By name, because they import LeRobot, and `profile` imports `stages`."""
 
 
 @overload
@@ -87,6 +92,10 @@ def run_stage(
 def run_stage(
     request: ImproveRequest, folder: str | Path, progress: Progress = ...
 ) -> MixRecord: ...
+@overload
+def run_stage(
+    request: ProfileRequest, folder: str | Path, progress: Progress = ...
+) -> EnvelopeRecord: ...
 def run_stage(request: Request, folder: str | Path, progress: Progress = silent) -> Record:
     """Carry out `request` in `folder` and return its record.
 
@@ -110,8 +119,8 @@ def run_stage(request: Request, folder: str | Path, progress: Progress = silent)
 
 def _body(request: Request) -> Any:
     """The function that does the work; its module is loaded now, for it may import LeRobot."""
-    name = _BODIES.get(type(request), "collect")
-    return getattr(import_module(f"lefleet.stages.{name}"), name)
+    module = _BODIES.get(type(request), "lefleet.stages.collect")
+    return getattr(import_module(module), module.rpartition(".")[2])
 
 
 class Failure(Strict, frozen=True, kw_only=True):

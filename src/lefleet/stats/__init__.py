@@ -7,7 +7,7 @@ episodes come from the stages and leave as decisions, levels and intervals.
     inputs      pairs, and what given numbers must be
     sign_test   the exact sequential test for success
     evalue      e-values for success and progress
-    intervals   of a rate, and of the difference at every look
+    intervals   of a rate, and of a difference: once, and at every look
     futility    when to give up
     needed      about how many pairs would settle a comparison
     levels      the level of each gate of a run
@@ -16,7 +16,7 @@ episodes come from the stages and leave as decisions, levels and intervals.
 
 from lefleet.stats.gate import Gate, GateRule
 from lefleet.stats.inputs import Pair, match_trials, progress_of, success_of
-from lefleet.stats.intervals import exact_interval
+from lefleet.stats.intervals import exact_interval, least_difference
 from lefleet.stats.levels import gate_level
 from lefleet.stats.needed import needed_pairs
 from lefleet.stats.planning import (
@@ -36,6 +36,7 @@ __all__ = [
     "fixed_size",
     "gate_level",
     "has_room",
+    "least_difference",
     "match_trials",
     "needed_pairs",
     "pairs_for_room",

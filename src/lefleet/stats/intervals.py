@@ -23,6 +23,15 @@ def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tup
     return low, high
 
 
+def least_difference(won: int, lost: int, pairs: int, confidence: float = 0.95) -> float:
+    """Lower limit of the share of pairs won less the share lost; at least `confidence` is kept.
+
+    The exact limits of both shares, each with half of the error: won at least so often, lost at
+    most so often. Simple, and wider than it had to be.
+    """
+    return exact_interval(won, pairs, confidence)[0] - exact_interval(lost, pairs, confidence)[1]
+
+
 # Candidate means, on the scale from 0 to 1: steps of 0.0025 of a difference.
 _CANDIDATES = 801
 # A stake never risks more than this share of the wealth.
