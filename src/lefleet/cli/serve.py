@@ -222,6 +222,7 @@ def served_text(
         "mode": f"{served.serving_mode}: {policy.mode_reason}",
         "contract": f"{_contract_text(policy.contract)}; from {policy.contract_source}",
         "chunks": f"{served.chunk_size} steps, {served.n_action_steps} of them executed{rtc}",
+        "envelope": f"round trips up to {served.envelope_ms:.0f} ms" if served.envelope_ms else "",
         "robots": f"up to {status.max_sessions}",
         "listens on": ", ".join(zenoh.listen),
         "connects to": ", ".join(zenoh.connect),

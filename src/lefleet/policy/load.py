@@ -23,7 +23,9 @@ from lefleet.policy.request import RequestRules
 from lefleet.policy.served import PolicyRunner, ServedPolicy
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.policy.warmup import first_chunk, impurity, warm_up
+from lefleet.records import EnvelopeRecord, decode
 from lefleet.records.checkpoint import are_numbers
+from lefleet.records.profile import ENVELOPE_FILE
 from lefleet_client.wire import Capabilities
 
 
@@ -71,6 +73,7 @@ def load_policy(
         action_size=features.action_size,
         n_obs_steps=config.n_obs_steps if family.feed in ("stacked", "queues") else 1,
     )
+    envelope_ms, distrust = _envelope(files.folder, digest)
     chunk_size = len(first_chunk(runner, processors, rules, found.contract).robot)
     capabilities = Capabilities(
         model=model.repo_or_path,
@@ -83,12 +86,13 @@ def load_policy(
         supports_rtc=rtc_horizon > 0,
         rtc_horizon=rtc_horizon,
         serving_mode="exclusive",
+        envelope_ms=envelope_ms,
     )
     served = ServedPolicy(
         capabilities=capabilities,
         mode_reason="the manifest says so" if family.sharing == "shared" else family.reason,
         contract_source=found.source,
-        warnings=(*found.warnings, *((family.caution,) if family.caution else ())),
+        warnings=(*found.warnings, *(one for one in (family.caution, distrust) if one)),
         processors=processors,
         rules=replace(rules, chunk_size=chunk_size, takes_prefix=rtc_horizon > 0),
         runner=runner,
@@ -105,6 +109,20 @@ def _revision(model: ModelSettings, digest: str) -> str:
     """A folder has no revision of its own, so its content names it: what differs is no replica."""
     is_folder = Path(model.repo_or_path).expanduser().is_dir()
     return digest[:12] if is_folder else model.revision
+
+
+def _envelope(folder: Path, digest: str) -> tuple[float, str]:
+    """The round trip up to which a profile found the policy good, and why one is not believed."""
+    file = folder / ENVELOPE_FILE
+    if not file.is_file():
+        return 0.0, ""
+    try:
+        written: EnvelopeRecord = decode(file.read_bytes(), EnvelopeRecord, ENVELOPE_FILE)
+    except (BadInput, OSError) as error:
+        return 0.0, f"{ENVELOPE_FILE} cannot be used, run lefleet profile again: {error}"
+    if written.digest != digest:
+        return 0.0, f"{ENVELOPE_FILE} is that of another checkpoint, {written.digest[:12]}"
+    return written.envelope_ms, ""
 
 
 def discover(packages: tuple[str, ...]) -> None:

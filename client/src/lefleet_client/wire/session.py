@@ -68,7 +68,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     rtc_horizon: Steps
     serving_mode: Name
     envelope_ms: Duration = 0.0
-    """Largest added latency at which the checkpoint was shown not to lose success; 0: not known."""
+    """Round trip (p95) up to which the checkpoint was shown not to lose success; 0: not known."""
 
 
 class StatusRequest(Message, frozen=True, kw_only=True):
