@@ -13,6 +13,7 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
     ImproveRequest,
+    ProfileOptions,
     TrainRequest,
 )
 
@@ -232,6 +233,21 @@ class ContractCommand(WorkdirOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileCommand(WorkdirOptions):
+    """Measure how much latency a checkpoint bears, on simulated robots. They run in wall-clock time,
+    behind a network with added delays. The result is kept beside the weights, and robots with a
+    slower network are warned. The same command resumes an interrupted profile."""
+
+    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
+    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
+    id."""
+    options: Annotated[ProfileOptions, arg(name="profile")]
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    """Folder for episodes and record. Default: a folder under WORKDIR/profiles derived from
+    checkpoint and options, so that the same command resumes or prints the result again."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TlsOptions(OutputOptions):
     """Commands that use the network."""
 
@@ -314,6 +330,7 @@ COMMANDS: dict[str, type[OutputOptions]] = {
     "router": RouterCommand,
     "fleet": FleetCommand,
     "ping": PingCommand,
+    "profile": ProfileCommand,
     "contract": ContractCommand,
     "replay": ReplayCommand,
     "doctor": DoctorCommand,

@@ -13,6 +13,7 @@ from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
     DatasetRecord,
+    EnvelopeRecord,
     EvaluationRecord,
     MixRecord,
     Rate,
@@ -47,6 +48,8 @@ def show_record(record: Record, folder: Path) -> None:
             summary = _comparison(record)
         case MixRecord():
             summary = _mix(record)
+        case EnvelopeRecord():
+            summary = _envelope(record)
     out.print(summary.title, style="bold")
     out.print(summary.table)
     for remark in summary.remarks:
@@ -114,6 +117,38 @@ def _mix(record: MixRecord) -> _Summary:
         f"{record.self_generated} of them self-generated"
     )
     return _Summary(title, rows, [record.note] if record.note else [])
+
+
+def _envelope(record: EnvelopeRecord) -> _Summary:
+    rows = _numbers("added", "success", "lost, won", "limit", "fallback", "p95", "age")
+    for cell in record.cells:
+        compared = f"{cell.lost}, {cell.won}", f"{100 * cell.least_difference:+.1f}"
+        rows.add_row(
+            f"{cell.delay_ms:g} ms",
+            _rate(cell.success),
+            *(compared if cell.delay_ms else ("", "")),
+            f"{cell.fallback_share:.1%}",
+            f"{cell.round_trip_p95_ms:.0f} ms",
+            f"{cell.action_age_ms:.0f} ms",
+        )
+    remarks = [
+        "lost, won: episodes that only 0 ms, or only this delay, solved. limit: lower 95 % limit "
+        "of the difference to 0 ms, in points. fallback: ticks without a fresh action. p95: round "
+        "trip. age: of executed actions."
+    ]
+    if record.note:
+        remarks.append(f"Nothing was kept beside the weights: {record.note}.")
+        return _Summary("no envelope", rows, remarks)
+    points = f"{100 * record.margin:g} points"
+    remarks.append(
+        f"Up to {record.delay_ms:g} ms, success was shown to fall by {points} at most."
+        if record.delay_ms
+        else f"At no delay was success shown to fall by {points} at most. More --episodes narrow "
+        "the limit."
+    )
+    remarks.append("Robots with a longer round trip are warned, once the server has restarted.")
+    title = f"envelope: round trips up to {record.envelope_ms:.0f} ms (p95)"
+    return _Summary(title, rows, remarks)
 
 
 def _episodes(count: int) -> str:

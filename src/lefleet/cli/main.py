@@ -11,7 +11,7 @@ from pathlib import Path
 from lefleet.cli.overview import overview, requested_help
 from lefleet.errors import LeFleetError
 
-_STAGES = ("collect", "train", "eval", "improve", "compare")
+_STAGES = ("collect", "train", "eval", "improve", "compare", "profile")
 
 
 def main() -> int:
@@ -81,6 +81,10 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
             from lefleet.cli.stages import compare
 
             return compare(command)
+        case commands.ProfileCommand():
+            from lefleet.cli.stages import profile
+
+            return profile(command)
         case commands.DoctorCommand():
             from lefleet.cli.doctor import run_doctor
 

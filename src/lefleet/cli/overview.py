@@ -28,6 +28,7 @@ GROUPS = {
         "fleet": "List servers, and robots with their state: live in a terminal, otherwise once.",
         "ping": "Measure where the time between an observation and its chunk goes.",
         "certs": "Make certificates for robots, servers and operators, and say who may connect.",
+        "profile": "Measure how much latency a checkpoint bears, on simulated robots.",
         "contract": "Show what a checkpoint's columns mean, and a manifest to serve it.",
         "replay": "Recompute captured requests and compare the chunks.",
     },

@@ -1,4 +1,4 @@
-"""collect, train, eval, improve and compare: one stage as a child process, and its result."""
+"""collect, train, eval, improve, compare, profile: one stage as a child process, its result."""
 
 import hashlib
 from functools import partial
@@ -7,7 +7,12 @@ from pathlib import Path
 import msgspec
 
 from lefleet.cli.checkpoints import choose_checkpoint
-from lefleet.cli.commands import CheckpointStageCommand, CompareCommand, StageCommand
+from lefleet.cli.commands import (
+    CheckpointStageCommand,
+    CompareCommand,
+    ProfileCommand,
+    StageCommand,
+)
 from lefleet.cli.display import show_record
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
@@ -16,6 +21,7 @@ from lefleet.errors import BadInput
 from lefleet.records import (
     CompareRequest,
     ComparisonRecord,
+    ProfileRequest,
     Request,
     SeedBlock,
     TrainRequest,
@@ -165,8 +171,27 @@ def _require_free(seed: int | None) -> None:
         )
 
 
-def _folder(command: CompareCommand, question: bytes) -> Path:
+def profile(command: ProfileCommand) -> int:
+    """Run the profile, print its cells and the envelope."""
+    given = msgspec.structs.asdict(command.options)
+    found = choose_checkpoint(command.checkpoint, command.workdir, "checkpoint")
+    request = validated(ProfileRequest(checkpoint=found.location, **given))
+    if request.tasks:
+        resolve_tasks(request.tasks)
+    digest = find_checkpoint(request.checkpoint, "checkpoint").digest
+    folder = _folder(command, encode((request, digest)))
+    with show_progress(as_lines=command.json) as show:
+        record = run_in_child(request, folder, partial(show, "profile"))
+    if command.json:
+        print_json(record)
+    else:
+        show_record(record, folder)
+    return 0
+
+
+def _folder(command: CompareCommand | ProfileCommand, question: bytes) -> Path:
     """The same question always gets the same folder."""
     name = hashlib.sha256(question).hexdigest()[:12]
-    default = absolute(command.workdir, "workdir") / "comparisons" / name
+    kind = "comparisons" if isinstance(command, CompareCommand) else "profiles"
+    default = absolute(command.workdir, "workdir") / kind / name
     return absolute(command.out or default, "out")
