@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lefleet_client
-from lefleet_client import remote, testing, transport, wire
+from lefleet_client import remote, stream, testing, transport, wire
 
 CLIENT = Path(__file__).parents[2] / "client" / "src" / "lefleet_client"
 MODULES = sorted(CLIENT.rglob("*.py"))
@@ -19,6 +19,12 @@ LIBRARIES = {
     "wire": {"msgspec", "numpy", "simplejpeg", "cv2"},
     "transport": {"msgspec", "zenoh", "lefleet_client.wire"},
     "remote": {"numpy", "cv2", "lefleet_client.wire", "lefleet_client.transport"},
+    "stream": {
+        "numpy",
+        "lefleet_client.wire",
+        "lefleet_client.transport",
+        "lefleet_client.remote",
+    },
     "testing": {"zenoh", "lefleet_client.transport"},
     # Only for type checkers: the test below sees that nothing is loaded.
     "__init__": {"lefleet_client.remote"},
@@ -44,10 +50,12 @@ PUBLIC = {
         ZenohTransport ask_one certificate_identity certified_name is_gone
         require_usable tls_warnings""",
     testing: "MemoryNetwork MemoryTransport",
-    remote: """BadChunk BadObservation NoServer PingReport Refused RemoteChunk RemoteError
-        RemotePolicy Replaced RequestRejected RobotFeatures RobotReport RobotsFound ServerDraining
-        SeveralServices Spread TimedOut Timing WrongModel discover discover_robots
-        example_observation ping watch_robots""",
+    stream: """ActionStream Executed FailSafe FailSafeLimits Fallback LockStep Mode Origin
+        StreamSettings StreamStatus""",
+    remote: """BadChunk BadObservation ConnectionNotice NoServer PingReport Refused RemoteChunk
+        RemoteError RemotePolicy Replaced RequestRejected RobotFeatures RobotReport RobotsFound
+        ServerDraining SessionLost SeveralServices Spread TimedOut Timing WrongModel discover
+        discover_robots example_observation ping watch_robots""",
     lefleet_client: "RemoteError RemotePolicy RobotFeatures",
 }
 
@@ -118,6 +126,7 @@ def test_public_names_are_pinned(module):
         ("lefleet_client.wire", {"zenoh", "torch", "lerobot", "cv2"}),
         ("lefleet_client.transport", {"torch", "lerobot", "cv2"}),
         ("lefleet_client.remote", {"torch", "lerobot", "cv2"}),
+        ("lefleet_client.stream", {"torch", "lerobot", "cv2"}),
     ],
 )
 def test_importing_loads_nothing_else(module, unwanted):

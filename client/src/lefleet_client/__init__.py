@@ -3,12 +3,13 @@
     wire       the messages of robots and policy servers, as bytes
     transport  how bytes get from one to the other
     remote     a policy that runs elsewhere: RemotePolicy
+    stream     its actions at a robot's control rate, through network faults: ActionStream
     testing    a network inside one process, for tests of programs that use a transport
 
-`remote` imports `transport` and `wire`, `transport` imports `wire`, never the reverse. None of them
-imports `testing`. lefleet depends on this package, and nothing here may import lefleet, torch or
-lerobot. Importing the package itself loads none of its folders; they are loaded when one of its
-names is first used.
+`stream` imports `remote`, `remote` imports `transport` and `wire`, `transport` imports `wire`,
+never the reverse. None of them imports `testing`. lefleet depends on this package, and nothing here
+may import lefleet, torch or lerobot. Importing the package itself loads none of its folders; they
+are loaded when one of its names is first used.
 """
 
 import importlib

@@ -111,6 +111,7 @@ TABLE = {
     ("OPEN", "PRESENCE_LOST"): ("OPEN", ""),
     ("OPEN", "SERVER_MISSING"): LOST,
     ("OPEN", "ANSWER_OVERDUE"): ("OPEN", "presence"),
+    ("OPEN", "GIVEN_UP"): ("SEARCHING", "close lost discover"),
     ("OPEN", "CLOSE_ASKED"): ("CLOSED", "close"),
     ("OPEN, draining", "closed"): LOST,
     ("OPEN, draining", "replaced"): ("FAILED", "leave replaced"),
@@ -123,6 +124,7 @@ TABLE = {
     ("OPEN, draining", "SERVER_MISSING"): LOST,
     ("OPEN, draining", "ANSWER_OVERDUE"): LOST,
     ("OPEN, draining", "SEND_ASKED"): LOST,
+    ("OPEN, draining", "GIVEN_UP"): ("SEARCHING", "close lost discover"),
     ("OPEN, draining", "CLOSE_ASKED"): ("CLOSED", "close"),
     ("OPEN, gone", "draining"): ("OPEN", "draining"),
     ("OPEN, gone", "closed"): LOST,
@@ -137,6 +139,7 @@ TABLE = {
     ("OPEN, gone", "ANSWER_OVERDUE"): ("OPEN", "presence"),
     ("OPEN, gone", "SEND_ASKED"): LOST,
     ("OPEN, gone", "TICK"): LOST,
+    ("OPEN, gone", "GIVEN_UP"): ("SEARCHING", "close lost discover"),
     ("OPEN, gone", "CLOSE_ASKED"): ("CLOSED", "leave"),
     ("BACKOFF", "TICK"): ("SEARCHING", "discover"),
     ("BACKOFF", "CLOSE_ASKED"): ("CLOSED", "leave"),
@@ -333,3 +336,29 @@ def test_sessions_that_are_closed_without_a_chunk_are_ever_further_apart():
     assert waits[0] == 0
     assert waits[-1] > 8 * waits[1] > 0
     assert after(state, Signal.ANSWERED, EVENTS["closed"]).phase is Phase.SEARCHING
+
+
+def test_a_server_that_was_given_up_is_asked_last_until_a_chunk_comes():
+    searching, actions = advance(OPEN, Signal.GIVEN_UP, NOW_S)
+    assert searching.given_up == "a"
+    assert (actions[1].kind, actions[1].reason) == ("lost", "does not answer")
+    opening, (first,) = advance(searching, ServersFound((A, B)), NOW_S)
+    assert (first.status.server, opening.candidates) == ("b", (B, A))
+    _, (only,) = advance(searching, ServersFound((A,)), NOW_S)
+    assert only.status.server == "a", "better than none"
+    opened = after(opening, acknowledgement("b", opening.session_epoch, instance_id="b-1"))
+    assert opened.given_up == "a"
+    answered = after(opened, Signal.ANSWERED)
+    assert answered.given_up == ""
+    _, (least_loaded,) = advance(after(answered, EVENTS["closed"]), ServersFound((A, B)), NOW_S)
+    assert least_loaded.status.server == "a"
+
+
+def test_servers_that_do_not_answer_are_left_ever_further_apart():
+    state, waits = after(OPEN, Signal.ANSWERED), []
+    for _ in range(5):
+        state = after(state, Signal.GIVEN_UP)
+        waits.append(max(0.0, state.retry_at_s - NOW_S))
+        state = reopened(state)
+    assert waits[0] == 0
+    assert waits[-1] > 4 * waits[1] > 0

@@ -6,7 +6,7 @@ from typing import Any
 from lefleet_client.stream.failsafe import FailSafe
 from lefleet_client.stream.queue import Origin, QueueSnapshot
 
-Observation = Any
+Seen = Any
 """What the control loop observes, as it is; the worker makes arrays of it."""
 
 
@@ -14,7 +14,7 @@ Observation = Any
 class Work:
     """A request that is due: what was observed, and what was left to execute at that moment."""
 
-    observations: tuple[Observation, ...]
+    observations: tuple[Seen, ...]
     """As many as the policy looks at, or as there are; the newest is the last."""
     observed_at_s: float
     before: QueueSnapshot

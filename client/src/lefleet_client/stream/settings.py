@@ -102,6 +102,12 @@ def plan(settings: StreamSettings, served: Capabilities, p95_s: float) -> Stream
             f"buffer_time_s of {settings.buffer_time_s:g} s is below the measured round trip of "
             f"{p95_s:.2f} s: the robot will wait for each chunk"
         )
+    if merge != "append" and execute_steps < 2 * p95_s * settings.fps:
+        warnings.append(
+            f"a round trip of {p95_s:.2f} s is more than half of the "
+            f"{execute_steps / settings.fps:.2f} s that a chunk takes: the robot will wait for "
+            "chunks"
+        )
     if 0 < served.envelope_ms < p95_s * 1000:
         warnings.append(
             f"a round trip takes {p95_s * 1000:.0f} ms, and this checkpoint was shown to work up "

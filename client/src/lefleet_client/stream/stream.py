@@ -22,11 +22,11 @@ from lefleet_client.stream.failsafe import (
 )
 from lefleet_client.stream.fallback import FallbackLadder, Positions
 from lefleet_client.stream.queue import ActionQueue, Origin, QueuedAction, steps_of
-from lefleet_client.stream.records import Executed, Observation, StreamStatus, Work
+from lefleet_client.stream.records import Executed, Seen, StreamStatus, Work
 from lefleet_client.stream.settings import StreamSettings, plan
 from lefleet_client.stream.timing import RoundTrips
-from lefleet_client.stream.watch import Watch
-from lefleet_client.stream.worker import Worker, warm_up
+from lefleet_client.stream.watch import EdgeWatch
+from lefleet_client.stream.worker import EdgeWorker, warm_up
 
 _LOG = logging.getLogger(__name__)
 _ABSENT_S = 1.0
@@ -64,7 +64,7 @@ class ActionStream:
         settings: StreamSettings,
         *,
         action_names: Sequence[str],
-        convert: Callable[[Observation], dict[str, NDArray[Any]]] = dict,
+        convert: Callable[[Seen], dict[str, NDArray[Any]]] = dict,
         positions: Positions | None = None,
         task: str = "",
         robot_type: str = "",
@@ -88,7 +88,7 @@ class ActionStream:
         self._wake_at_s = self._state.wake_at_s
         self._queue = ActionQueue()
         self._ask_at = self.plan.ask_at(settings, self.round_trips.p95_s)
-        self._history: deque[Observation] = deque(maxlen=self.served.n_obs_steps)
+        self._history: deque[Seen] = deque(maxlen=self.served.n_obs_steps)
         self._work: Work | None = None
         self._is_in_flight = self._is_over = self._is_death_untold = False
         self._generation = 0
@@ -101,8 +101,8 @@ class ActionStream:
         self._age_s = 0.0
         self._taken = self._fallbacks = self._dropped = 0
         self._past: deque[FailSafe] = deque(maxlen=64)
-        self._worker = Worker(self, policy, convert, task)
-        self._watch = Watch(self, policy, task=task, robot_type=robot_type, guarded=guarded)
+        self._worker = EdgeWorker(self, policy, convert, task)
+        self._watch = EdgeWatch(self, policy, task=task, robot_type=robot_type, guarded=guarded)
 
     def start(self) -> None:
         self._worker.start()
@@ -120,7 +120,7 @@ class ActionStream:
 
     # The control loop's thread.
 
-    def notify(self, observation: Observation) -> None:
+    def notify(self, observation: Seen) -> None:
         """Keep what was observed, which must not be changed later; prepare a request if one is due.
 
         Call it before `next_action` of the same tick.
@@ -327,7 +327,7 @@ class ActionStream:
 
     # Without the lock.
 
-    def _fall_back(self, seen: Observation) -> NDArray[Any] | None:
+    def _fall_back(self, seen: Seen) -> NDArray[Any] | None:
         held = self._held
         if held is None:
             self._held = held = self._ladder.action(self._last, seen)

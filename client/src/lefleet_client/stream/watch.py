@@ -20,7 +20,7 @@ _JOIN_S = 3.0
 _CALM = (Mode.CONNECTING, Mode.STREAMING)
 
 
-class Watch:
+class EdgeWatch:
     """Ticks ten times a second; publishes the robot's state each second and when it changes.
 
     Its thread never calls the policy, which is the worker's: it only reads names that were fixed,

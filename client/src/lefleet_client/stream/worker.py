@@ -52,7 +52,7 @@ def warm_up(policy: RemotePolicy, task: str, timeout_s: float) -> list[float]:
     return seconds[1:]
 
 
-class Worker:
+class EdgeWorker:
     """Turns due requests into merged chunks, and lost sessions into new ones.
 
     Its thread is the only one that calls the policy between `start` and `stop`.
