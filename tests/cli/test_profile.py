@@ -52,10 +52,11 @@ def test_a_checkpoint_that_does_not_exist_is_refused(lefleet):
 def test_the_cells_fit_into_a_terminal(capsys, monkeypatch, tmp_path):
     text = shown(capsys, monkeypatch, envelope_record(), tmp_path)
     assert "envelope: round trips up to 57 ms (p95)" in text
-    assert "59/60 = 98%" in text
+    assert "60 episodes at each delay" in text
     assert "Up to 50 ms, success was shown to fall by 15 points at most." in text
     row = next(line for line in text.splitlines() if line.startswith(" 50 ms"))
-    assert row.split()[7:] == ["1,", "0", "-8.9", "0.0%", "57", "ms", "80", "ms"]
+    assert row.split()[2:6] == ["98%", "(0%", "to", "100%)"]
+    assert row.split()[6:] == ["1/0", "-8.9", "0.0%", "57", "ms", "80", "ms"]
 
 
 def test_no_delay_within_the_margin_is_said(capsys, monkeypatch, tmp_path):

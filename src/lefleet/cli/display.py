@@ -120,19 +120,20 @@ def _mix(record: MixRecord) -> _Summary:
 
 
 def _envelope(record: EnvelopeRecord) -> _Summary:
-    rows = _numbers("added", "success", "lost, won", "limit", "fallback", "p95", "age")
+    rows = _numbers("added", "success", "lost/won", "limit", "fallback", "p95", "age")
     for cell in record.cells:
-        compared = f"{cell.lost}, {cell.won}", f"{100 * cell.least_difference:+.1f}"
+        compared = f"{cell.lost}/{cell.won}", f"{100 * cell.least_difference:+.1f}"
         rows.add_row(
             f"{cell.delay_ms:g} ms",
-            _rate(cell.success),
+            _percent(cell.success),
             *(compared if cell.delay_ms else ("", "")),
             f"{cell.fallback_share:.1%}",
             f"{cell.round_trip_p95_ms:.0f} ms",
             f"{cell.action_age_ms:.0f} ms",
         )
     remarks = [
-        "lost, won: episodes that only 0 ms, or only this delay, solved. limit: lower 95 % limit "
+        f"{_episodes(record.cells[0].success.episodes)} at each delay, on the same seeds. "
+        "lost/won: episodes that only 0 ms, or only this delay, solved. limit: lower 95 % limit "
         "of the difference to 0 ms, in points. fallback: ticks without a fresh action. p95: round "
         "trip. age: of executed actions."
     ]
@@ -164,5 +165,9 @@ def _numbers(first: str, *columns: str) -> Table:
 
 
 def _rate(rate: Rate) -> str:
+    return f"{rate.successes}/{rate.episodes} = {_percent(rate)}"
+
+
+def _percent(rate: Rate) -> str:
     low, high = rate.interval
-    return f"{rate.successes}/{rate.episodes} = {rate.rate:.0%} ({low:.0%} to {high:.0%})"
+    return f"{rate.rate:.0%} ({low:.0%} to {high:.0%})"

@@ -32,7 +32,7 @@ class ProfileOptions(Strict, frozen=True, kw_only=True):
     margin: Effect = 0.15
     """Loss of success that still counts as none."""
     robots: Positive = 2
-    """Simulated robots at a time. Each needs about a third of a core: too many are reported."""
+    """Simulated robots at a time. Each needs about a fifth of a core; too many are reported."""
     seed: NotNegative = int(SeedBlock.EVALUATE)
     """First seed; the same seeds at every delay."""
     episode_length: Annotated[int, Meta(ge=0, le=500)] = 0
