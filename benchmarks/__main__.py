@@ -25,6 +25,8 @@ Name = Literal[
     "recovery",
     "clients",
     "hostile",
+    "latency",
+    "control",
     "help",
 ]
 ORDER: tuple[Name, ...] = get_args(Name)
