@@ -20,6 +20,7 @@ from lefleet_client.remote import (
     example_observation,
 )
 from lefleet_client.remote.connection import log_notice
+from lefleet_client.remote.machine import LONGEST_BACKOFF_S
 from lefleet_client.stream.failsafe import Fatal, Mode, RequestLate, SessionOver
 from lefleet_client.stream.records import Work
 from lefleet_client.stream.timing import delay_steps
@@ -159,9 +160,14 @@ class EdgeWorker:
         stream.wait_for_end(_AFTER_FAILURE_S)
 
     def _connect(self) -> None:
+        """Try for as long as one whole attempt can take: a wait, a search and a question.
+
+        A call that ends earlier cuts the question short, which follows last. On a link with slow
+        answers no attempt would then succeed.
+        """
         stream = self._stream
         try:
-            self._policy.connect(stream.settings.handshake_timeout_s)
+            self._policy.connect(LONGEST_BACKOFF_S + 1.5 * stream.settings.handshake_timeout_s)
         except (WrongModel, Replaced) as error:
             stream.failed(Fatal(str(error)))
         except RemoteError as error:
