@@ -2,9 +2,14 @@
 
     guard     limits around `Robot.send_action`, the last code before the driver
     config    the flags of `--inference.type=remote`, registered with LeRobot
+    flags     the flags of a whole rollout: LeRobot's, and the guard's
     features  a robot's features and observations in the words of a policy's contract
     engine    LeRobot's inference engine with the policy elsewhere: streamed, or in lock-step
-    context   a rollout context without weights, for LeRobot's strategies
+    local     LeRobot's own engines, where the weights are here
+    datasets  what a robot records
+    context   what LeRobot's strategies work with
+    episodes  where an episode begins and ends, and whether it succeeded
+    rollout   one rollout from its config to its end
 
 The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors` and
 `records` of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli`

@@ -5,7 +5,6 @@ from typing import Literal
 
 from lerobot.rollout.inference.factory import InferenceEngineConfig
 
-from lefleet.edge.guard import GuardConfig
 from lefleet_client.stream import Fallback, StreamSettings
 
 
@@ -53,8 +52,6 @@ class RemoteInferenceConfig(InferenceEngineConfig):
     handshake_timeout_s: float = 2.0
     max_offline_s: float = 60.0
     """Without a chunk for so long, the robot gives up: the rollout ends in its initial pose."""
-    guard: GuardConfig = field(default_factory=GuardConfig)
-    """Limits per joint and step, the last check before the driver."""
     tags: dict[str, str] = field(default_factory=dict)
     """Shown by the server's audit log."""
 

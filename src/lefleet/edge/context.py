@@ -1,14 +1,15 @@
-"""A rollout context of LeRobot without weights: the policy's server is asked what is needed.
+"""What LeRobot's strategies work with, for a policy on a server or in this process.
 
-It is made of LeRobot's own parts, in the order in which LeRobot's `build_rollout_context` makes
-them: policy first, hardware last, so that nothing moves before the server has taken the robot.
+The context is made of LeRobot's own parts, in the order in which its `build_rollout_context` makes
+them: policy first, hardware last. So nothing moves before a server has taken the robot, or the
+weights are loaded. It differs in three things: the guard is around every robot, a robot may name
+vectors beside its state, and with a server there are no weights here.
 """
 
-import logging
+from contextlib import ExitStack
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
-from lerobot.datasets import aggregate_pipeline_dataset_features, create_initial_features
 from lerobot.processor import make_default_processors
 from lerobot.robots import Robot, make_robot_from_config
 from lerobot.rollout.configs import RolloutConfig
@@ -20,38 +21,109 @@ from lerobot.rollout.context import (
     RolloutContext,
     RuntimeContext,
 )
+from lerobot.rollout.inference import InferenceEngine
 from lerobot.rollout.robot_wrapper import ThreadSafeRobot
-from lerobot.utils.constants import ACTION
-from lerobot.utils.feature_utils import combine_feature_dicts
+from lerobot.teleoperators import Teleoperator, make_teleoperator_from_config
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.engine import connect, create_engine
-from lefleet.edge.features import features_of, vectors_of
-from lefleet.edge.guard import GuardedRobot
-from lefleet.errors import BadInput
+from lefleet.edge.datasets import dataset_features, open_dataset
+from lefleet.edge.engine import connect, create_engine, require_same_policy
+from lefleet.edge.features import features_of
+from lefleet.edge.guard import GuardConfig, GuardedRobot
+from lefleet.edge.local import LocalPolicy
+from lerobot_policy_lefleet import LefleetConfig
 
-_LOG = logging.getLogger(__name__)
+
+class Driver(NamedTuple):
+    """What decides about actions, and the order in which it names them."""
+
+    engine: InferenceEngine
+    action_names: list[str]
+    local: LocalPolicy | None
 
 
-def build_remote_context(
-    cfg: RolloutConfig, shutdown_event: Event, robot: Robot | None = None
+def build_context(
+    cfg: RolloutConfig,
+    shutdown_event: Event,
+    robot: Robot | None = None,
+    guard: GuardConfig | None = None,
 ) -> RolloutContext:
-    """The context of a rollout whose policy is on a server; `robot` replaces that of the config.
+    """The context of a rollout; `robot` replaces that of the config.
 
-    Raises what `RemotePolicy` raises if no server takes the robot, and ValueError for a setting
-    that cannot work. The robot is then not connected, or disconnected again.
+    Without a guard's config, the guard still stops what is not finite.
+
+    Raises what `RemotePolicy` raises if no server takes the robot, BadInput and ValueError for
+    settings that cannot work. The robot is then not connected, or disconnected again.
     """
+    guarded = GuardedRobot(robot or make_robot_from_config(cfg.robot), guard or GuardConfig())
+    wrapper = ThreadSafeRobot(guarded)
+    features = dataset_features(guarded)
+    with ExitStack() as opened:
+        driver = _driver(cfg, guarded, wrapper, features, shutdown_event)
+        opened.callback(driver.engine.stop)
+        guarded.connect()
+        opened.callback(guarded.disconnect)
+        observation = guarded.get_observation()
+        dataset = open_dataset(cfg, guarded, features)
+        if dataset is not None:
+            opened.callback(dataset.finalize)
+        teleop = _teleoperator(cfg)
+        opened.pop_all()
+    teleop_action, robot_action, robot_observation = make_default_processors()
+    local = driver.local
+    return RolloutContext(
+        runtime=RuntimeContext(cfg=cfg, shutdown_event=shutdown_event),
+        hardware=HardwareContext(
+            robot_wrapper=wrapper,
+            teleop=teleop,
+            initial_position={k: v for k, v in observation.items() if k.endswith(".pos")},
+        ),
+        # Strategies only use the engine: with a server there is no policy here.
+        policy=PolicyContext(
+            policy=local and local.policy,
+            preprocessor=local and local.before,
+            postprocessor=local and local.after,
+            inference=driver.engine,
+        ),
+        processors=ProcessorContext(
+            teleop_action_processor=teleop_action,
+            robot_action_processor=robot_action,
+            robot_observation_processor=robot_observation,
+        ),
+        data=DatasetContext(
+            dataset=dataset,
+            dataset_features=features,
+            hw_features={k: v for k, v in features.items() if k.startswith("observation")},
+            ordered_action_keys=driver.action_names,
+        ),
+    )
+
+
+build_remote_context = build_context
+
+
+def _driver(
+    cfg: RolloutConfig,
+    guarded: GuardedRobot,
+    wrapper: ThreadSafeRobot,
+    features: dict[str, Any],
+    shutdown_event: Event,
+) -> Driver:
     config = cfg.inference
     if not isinstance(config, RemoteInferenceConfig):
-        raise BadInput(f"inference.type: {config.type} is not remote.")
-    guarded = GuardedRobot(robot or make_robot_from_config(cfg.robot), config.guard)
-    features = features_of(guarded, guarded.robot_type, cfg.fps, cfg.rename_map)
-    policy = connect(config, features, task=cfg.task)
+        local = LocalPolicy.load(cfg)
+        names = local.action_names(list(features["action"]["names"]))
+        engine = local.engine(cfg, wrapper, features, names, shutdown_event)
+        return Driver(engine, names, local)
+    robot = features_of(guarded, guarded.robot_type, cfg.fps, cfg.rename_map)
+    policy = connect(config, robot, task=cfg.task)
     try:
-        engine = create_engine(
+        if not isinstance(cfg.policy, LefleetConfig):
+            require_same_policy(cfg.policy, policy.ack.capabilities)
+        remote = create_engine(
             policy,
             config,
-            features=features,
+            features=robot,
             robot=guarded,
             task=cfg.task,
             renamed=cfg.rename_map,
@@ -60,55 +132,13 @@ def build_remote_context(
     except BaseException:
         policy.close()
         raise
-    try:
-        guarded.connect()
-        observation = guarded.get_observation()
-    except BaseException:
-        engine.stop()
-        raise
-    contract = policy.ack.capabilities.contract
-    teleop_action, robot_action, robot_observation = make_default_processors()
-    data = dataset_features(guarded)
-    return RolloutContext(
-        runtime=RuntimeContext(cfg=cfg, shutdown_event=shutdown_event),
-        hardware=HardwareContext(
-            robot_wrapper=ThreadSafeRobot(guarded),
-            teleop=None,
-            initial_position={k: v for k, v in observation.items() if k.endswith(".pos")},
-        ),
-        # Strategies only use the engine: there is no policy here.
-        policy=PolicyContext(policy=None, preprocessor=None, postprocessor=None, inference=engine),
-        processors=ProcessorContext(
-            teleop_action_processor=teleop_action,
-            robot_action_processor=robot_action,
-            robot_observation_processor=robot_observation,
-        ),
-        data=DatasetContext(
-            dataset=None,
-            dataset_features=data,
-            hw_features={key: one for key, one in data.items() if key != ACTION},
-            ordered_action_keys=list(features.facing(contract).action_names),
-        ),
-    )
+    names = list(robot.facing(policy.ack.capabilities.contract).action_names)
+    return Driver(remote, names, None)
 
 
-def dataset_features(robot: GuardedRobot) -> dict[str, Any]:
-    """Features of what the robot observes and executes, with the vectors that it names itself."""
-    motors = {k: v for k, v in robot.action_features.items() if k.endswith((".pos", ".vel"))}
-    cameras = {k: v for k, v in robot.observation_features.items() if isinstance(v, tuple)}
-    teleop_action, _, robot_observation = make_default_processors()
-    actions = aggregate_pipeline_dataset_features(
-        pipeline=teleop_action,
-        initial_features=create_initial_features(action=motors),
-        use_videos=True,
-    )
-    images = aggregate_pipeline_dataset_features(
-        pipeline=robot_observation,
-        initial_features=create_initial_features(observation=cameras),
-        use_videos=True,
-    )
-    vectors = {
-        key: {"dtype": "float32", "shape": (len(names),), "names": list(names)}
-        for key, names in vectors_of(robot).items()
-    }
-    return {**combine_feature_dicts(actions, images), **vectors}
+def _teleoperator(cfg: RolloutConfig) -> Teleoperator | None:
+    if cfg.teleop is None:
+        return None
+    teleop = make_teleoperator_from_config(cfg.teleop)
+    teleop.connect()
+    return teleop

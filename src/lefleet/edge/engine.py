@@ -6,13 +6,17 @@ from threading import Event
 from typing import Any
 
 import torch
+from lerobot.configs import PreTrainedConfig
 from lerobot.rollout.inference.base import InferenceEngine
+from lerobot.utils.constants import ACTION
 
 from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.features import RENAMED, ObservationMap, positions_in
 from lefleet.edge.guard import GuardedRobot
+from lefleet.errors import BadInput
 from lefleet_client import RemotePolicy, RobotFeatures
 from lefleet_client.stream import ActionStream, Executed, LockStep, StreamStatus
+from lefleet_client.wire import Capabilities
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,6 +45,29 @@ def connect(config: RemoteInferenceConfig, robot: RobotFeatures, *, task: str) -
         tls=config.tls or None,
         insecure=config.insecure,
     )
+
+
+def require_same_policy(config: PreTrainedConfig, served: Capabilities) -> None:
+    """Refuse a server whose policy is not the one of `--policy.path`, of which only this is read."""
+    kind = served.contract.policy_type
+    if config.type != kind:
+        raise BadInput(
+            f"policy.path: a policy of type {config.type}, and the server serves {kind}.",
+            "Leave --policy.path out to take what is served.",
+        )
+    here = {key: feature.shape for key, feature in config.output_features.items()}
+    actions = len(served.contract.action_names)
+    if here.get(ACTION, (actions,))[0] != actions:
+        raise BadInput(
+            f"policy.path: its actions have {here[ACTION][0]} columns, the server's {actions}.",
+            "Leave --policy.path out to take what is served.",
+        )
+    chunk_size = getattr(config, "chunk_size", served.chunk_size)
+    if chunk_size != served.chunk_size:
+        raise BadInput(
+            f"policy.path: its chunks have {chunk_size} steps, the server's {served.chunk_size}.",
+            "Leave --policy.path out to take what is served.",
+        )
 
 
 def create_engine(

@@ -1,0 +1,100 @@
+"""LeRobot's own engines, for a robot that has the weights: `--inference.type=sync` and `rtc`."""
+
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from lerobot.policies.factory import make_pre_post_processors
+from lerobot.policies.pretrained import PreTrainedPolicy
+from lerobot.processor.relative_action_processor import RelativeActionsProcessorStep
+from lerobot.rollout.configs import RolloutConfig
+from lerobot.rollout.context import _load_pretrained_policy
+from lerobot.rollout.inference import (
+    InferenceEngine,
+    RTCInferenceConfig,
+    SyncInferenceConfig,
+    create_inference_engine,
+)
+from lerobot.rollout.inference.rtc import supports_rtc_inference
+from lerobot.rollout.robot_wrapper import ThreadSafeRobot
+
+from lefleet.errors import BadInput
+
+
+@dataclass(frozen=True)
+class LocalPolicy:
+    """Weights in this process, with their processors."""
+
+    policy: PreTrainedPolicy
+    before: Any
+    after: Any
+
+    @classmethod
+    def load(cls, cfg: RolloutConfig) -> "LocalPolicy":
+        """As LeRobot's `build_rollout_context` loads it, but without torch.compile."""
+        if cfg.use_torch_compile:
+            raise BadInput(
+                "use_torch_compile: lefleet rollout does not compile policies.",
+                "Leave it out, or use lerobot-rollout.",
+            )
+        policy = _load_pretrained_policy(cfg.policy)
+        if isinstance(cfg.inference, RTCInferenceConfig):
+            _prepare_rtc(policy, cfg.inference)
+        policy.to(cfg.device).eval()
+        before, after = make_pre_post_processors(
+            policy_cfg=cfg.policy,
+            pretrained_path=cfg.policy.pretrained_path,
+            pretrained_revision=cfg.policy.pretrained_revision,
+            preprocessor_overrides={
+                "device_processor": {"device": cfg.device},
+                "rename_observations_processor": {"rename_map": cfg.rename_map},
+            },
+        )
+        is_relative = any(
+            isinstance(step, RelativeActionsProcessorStep) and step.enabled for step in before.steps
+        )
+        if is_relative and isinstance(cfg.inference, SyncInferenceConfig):
+            raise BadInput(
+                "inference.type: sync cannot execute a policy with relative actions.",
+                "Use --inference.type=rtc, or serve it: --inference.type=remote",
+            )
+        return cls(policy, before, after)
+
+    def action_names(self, robot_names: list[str]) -> list[str]:
+        """The robot's names in the policy's order, where the policy knows them."""
+        names = list(getattr(self.policy.config, "action_feature_names", None) or ())
+        return names if set(names) == set(robot_names) else robot_names
+
+    def engine(
+        self,
+        cfg: RolloutConfig,
+        robot: ThreadSafeRobot,
+        features: dict[str, Any],
+        action_names: list[str],
+        shutdown_event: Event,
+    ) -> InferenceEngine:
+        return create_inference_engine(
+            cfg.inference,
+            policy=self.policy,
+            preprocessor=self.before,
+            postprocessor=self.after,
+            robot_wrapper=robot,
+            hw_features={k: v for k, v in features.items() if k.startswith("observation")},
+            dataset_features=features,
+            ordered_action_keys=action_names,
+            task=cfg.task,
+            fps=cfg.fps,
+            device=cfg.device,
+            shutdown_event=shutdown_event,
+        )
+
+
+def _prepare_rtc(policy: PreTrainedPolicy, config: RTCInferenceConfig) -> None:
+    if not supports_rtc_inference(policy):
+        raise BadInput(
+            f"inference.type: a policy of type {policy.config.type} cannot do rtc.",
+            "Use --inference.type=sync, or remote.",
+        )
+    policy.config.rtc_config = config.rtc
+    if hasattr(policy, "init_rtc_processor"):
+        policy.init_rtc_processor()
