@@ -8,11 +8,12 @@
     startup       a stage forked from a warm process against a new program; the whole demo
     overhead      what LeFleet itself adds to the wall time of a run
     ledger        append and status as the ledger grows to a million events
+    latency       success with the policy behind a slow network, against one on board
     hostile       an honest robot beside attacks at full rate, latency and memory
 
 Each prints a table and replaces its own section of `RESULTS.md`; ratios are taken within one run.
 `--quick` only checks that everything still works: it is far too small to measure anything and
 leaves `RESULTS.md` as it is. `workshop` runs stages and commands, `gates` simulates gates,
 `equal_power` compares them with tests of fixed size, `settling` checks the pairs that `compare`
-asks for, `report` makes the Markdown.
+asks for, `local_robot` is a robot with its policy on board, `report` makes the Markdown.
 """
