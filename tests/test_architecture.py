@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "server": {"errors", "records", "policy"},
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
-    "edge": {"errors", "records"},
+    "edge": {"errors", "records", "recording"},
     "profile": {"errors", "records", "stats", "process", "sim", "stages"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},

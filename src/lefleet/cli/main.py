@@ -68,6 +68,11 @@ def _resumes(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
+    if arguments[0] == "rollout":
+        # Its flags are LeRobot's, which only LeRobot's parser knows.
+        from lefleet.cli.rollout import rollout
+
+        return rollout(arguments[1:])
     from lefleet.cli import commands
     from lefleet.cli.parse import parse
 

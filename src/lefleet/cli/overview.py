@@ -24,6 +24,7 @@ GROUPS = {
     },
     "Serving": {
         "serve": "Serve a checkpoint to robots.",
+        "rollout": "Drive a robot with a policy, on a server or here; LeRobot's flags.",
         "router": "Connect robots and servers that cannot reach each other directly.",
         "fleet": "List servers, and robots with their state: live in a terminal, otherwise once.",
         "ping": "Measure where the time between an observation and its chunk goes.",

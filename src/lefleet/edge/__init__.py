@@ -11,8 +11,8 @@
     episodes  where an episode begins and ends, and whether it succeeded
     rollout   one rollout from its config to its end
 
-The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors` and
-`records` of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli`
+The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors`,
+`records` and `recording` of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli`
 may import it. Observations come from the robot and go to a policy server through the client; chunks
 come back, and their actions go through the guard to the robot.
 """

@@ -48,7 +48,7 @@ def connect(config: RemoteInferenceConfig, robot: RobotFeatures, *, task: str) -
 
 
 def require_same_policy(config: PreTrainedConfig, served: Capabilities) -> None:
-    """Refuse a server whose policy is not the one of `--policy.path`, of which only this is read."""
+    """Refuse a server whose policy is not that of `--policy.path`, whose config alone is read."""
     kind = served.contract.policy_type
     if config.type != kind:
         raise BadInput(
