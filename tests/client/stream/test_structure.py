@@ -69,7 +69,7 @@ def test_the_loop_goes_on_when_the_worker_is_frozen(frozen, place):
     queued = [one for one in loop.executed if one is not None]
     began_s = time.monotonic()
     bounded(lambda: loop.tick(100))
-    assert time.monotonic() - began_s < 1.0
+    assert time.monotonic() - began_s < 2.0
     if place == "reset":
         assert loop.executed[-100:] == [None] * 100, "nothing was commanded in this episode"
     else:
