@@ -98,7 +98,7 @@ def test_a_lerobot_robot_moves_and_its_program_ends(endpoints, tmp_path):
 def test_a_numpy_robot_moves_and_its_program_ends(endpoints):
     ended = run("numpy_robot.py", endpoints["arm"], "--seconds=2")
     (executed,) = re.findall(r"^(\d+) actions,", ended.stdout, re.MULTILINE)
-    assert int(executed) > 10
+    assert int(executed) > 5
     joints = dict(re.findall(r"^(\S+) is at (\S+)$", ended.stdout, re.MULTILINE))
     assert tuple(joints) == tiny.JOINTS
     assert max(abs(float(value)) for value in joints.values()) > 0.1
