@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
 
 TASKS = ("push", "pick-place", "door-open")
-SLOWEST = ("loop", "stages", "docs/test_security_page.py", "cli/test_serve.py", "server", "plugin")
+SLOWEST = (
+    "loop",
+    "stages",
+    "docs/test_security_page.py",
+    "cli/test_serve.py",
+    "server",
+    "edge",
+    "plugin",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
