@@ -33,12 +33,13 @@ from lerobot.utils.feature_utils import build_dataset_frame
 from lefleet.edge import GuardConfig, GuardedRobot
 from lefleet.edge.context import dataset_features
 from lefleet.process.pool import DONE
-from lefleet.profile.cells import RobotWork
-from lefleet.profile.robot import drive, robot_config
+from lefleet.profile.cells import READY, RobotWork
+from lefleet.profile.robot import robot_config
 from lefleet.records import DrivenEpisode
 from lefleet.robots import LeFleetSim
 from lefleet.sim.encode import ACTION_NAMES, FPS
 from lefleet.sim.tasks import TASKS
+from lefleet.testbed.drive import drive
 
 
 @cache
@@ -105,10 +106,10 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for line in sys.stdin.buffer:
-        work = msgspec.json.decode(line, type=RobotWork)
-        for episode in episodes(work):
-            answers.write(msgspec.json.encode(episode) + b"\n")
-            answers.flush()
+        if line.strip() != READY:
+            for episode in episodes(msgspec.json.decode(line, type=RobotWork)):
+                answers.write(msgspec.json.encode(episode) + b"\n")
+                answers.flush()
         answers.write(DONE + b"\n")
         answers.flush()
 

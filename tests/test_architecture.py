@@ -41,12 +41,12 @@ MAY_IMPORT = {
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
     "edge": {"errors", "records", "recording"},
-    "profile": {"errors", "records", "stats", "process", "sim", "stages"},
+    "testbed": {"errors", "records", "process", "sim", "stages", "policy", "robots", "edge"},
+    "profile": {"errors", "records", "stats", "process", "sim", "stages", "robots", "testbed"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
-MAY_IMPORT["profile"] |= {"policy", "robots", "edge"}
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "robots", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},

@@ -39,7 +39,7 @@ def test_an_arm_of_ones_own_is_refused_with_what_fits(lefleet, checkpoint_of, tm
     code, out, err = lefleet("profile", str(checkpoint_of("act_images")), "--tasks", "push")
     assert (code, out) == (2, "")
     assert "checkpoint: the policy looks through observation.images" in err
-    assert "drives the simulated one: actions hand_x.vel" in err
+    assert "drives the simulated robot, which can fail without harm: actions hand_x.vel" in err
     assert not (tmp_path / "runs").exists()
 
 

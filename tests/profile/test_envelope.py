@@ -8,10 +8,10 @@ from rich.console import Console
 
 from lefleet.cli.fleet_view import FleetView, tables
 from lefleet.policy import load_policy
-from lefleet.profile.relay import Relay
 from lefleet.records import encode
 from lefleet.records.profile import ENVELOPE_FILE
 from lefleet.stages.digest import checkpoint_digest
+from lefleet.testbed.relay import Relay
 from lefleet_client import RemotePolicy
 from lefleet_client.remote import discover_robots, example_observation
 from lefleet_client.stream import ActionStream, StreamSettings

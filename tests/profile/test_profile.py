@@ -8,7 +8,7 @@ import pytest
 
 from lefleet import BadInput, ProfileRequest, StageFailed, run_stage
 from lefleet.profile import profile as stage
-from lefleet.profile.cells import JudgedEnvelope, RobotWork
+from lefleet.profile.cells import READY, JudgedEnvelope, RobotWork
 from lefleet.records import EnvelopeRecord, decode
 from lefleet.records.profile import ENVELOPE_FILE
 from lefleet.stages.digest import checkpoint_digest
@@ -118,7 +118,8 @@ class ScriptedRobots:
     def __exit__(self, *_: object) -> None: ...
 
     def run(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        for work in [msgspec.json.decode(line, type=RobotWork) for line in lines]:
+        asked = [line for line in lines if line != READY]
+        for work in [msgspec.json.decode(line, type=RobotWork) for line in asked]:
             for seed in range(work.first_seed, work.first_seed + work.episodes):
                 if len(self.asked) == self._last:
                     raise StageFailed("A worker was killed by SIGKILL.")
@@ -130,10 +131,12 @@ class ScriptedRobots:
 
 
 class ScriptedServer:
-    served = stage.ServedCheckpoint(**SERVED, serving_mode="shared")
     port = 1
 
     def __init__(self, *_: object, **__: object) -> None: ...
+
+    def wait_until_ready(self) -> stage.ServedCheckpoint:
+        return stage.ServedCheckpoint(**SERVED, serving_mode="shared")
 
     def __enter__(self) -> "ScriptedServer":
         return self

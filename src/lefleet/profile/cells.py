@@ -13,6 +13,8 @@ from lefleet.records.profile import ProfileMerge
 from lefleet.stages.evaluate import rate_of
 from lefleet.stats import least_difference
 
+READY = b"ready"
+"""Asks a robot's process whether it has started, so that none drives while others still load."""
 MOST_LATE = 0.01
 """Share of late ticks above which a machine was too busy to measure anything."""
 
@@ -135,7 +137,7 @@ def judge_envelope(cells: Sequence[DelayCell], margin: float) -> JudgedEnvelope:
             0.0,
             f"the machine was too busy: {worst.late_share:.1%} of the ticks at "
             f"{worst.delay_ms:g} ms came late, so these figures mean nothing; use fewer --robots, "
-            "or stop other programs",
+            "or stop other programs and give another --out",
         )
     reference, *others = cells
     if not reference.success.successes:

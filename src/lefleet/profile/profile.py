@@ -11,6 +11,7 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.process import Pool
 from lefleet.profile.cells import (
+    READY,
     EpisodeKey,
     RobotWork,
     delays_of,
@@ -19,14 +20,14 @@ from lefleet.profile.cells import (
     share_out,
     summarise,
 )
-from lefleet.profile.relay import Relay
-from lefleet.profile.server import PolicyServer, ServedCheckpoint
 from lefleet.records import DrivenEpisode, EnvelopeRecord, ProfileRequest, encode
 from lefleet.records.profile import ENVELOPE_FILE
 from lefleet.sim.encode import FPS
 from lefleet.stages.folder import Journal, StageFolder, write_durably
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import find_checkpoint, verify_pins
+from lefleet.testbed.relay import Relay
+from lefleet.testbed.server import PolicyServer, ServedCheckpoint
 
 EPISODES = "episodes.jsonl"
 _ROBOT = (sys.executable, "-m", "lefleet.profile.robot")
@@ -38,7 +39,7 @@ def profile(request: ProfileRequest, stage: StageFolder, progress: Progress) -> 
     What can be refused without the policy is refused before a process starts.
     """
     progress(LOADING)
-    from lefleet.profile.fit import require_fit, tasks_of
+    from lefleet.testbed.fit import require_fit, tasks_of
 
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
     require_fit(checkpoint.path)
@@ -76,8 +77,10 @@ def _run_missing(
         ) as server,
         Pool(_ROBOT, request.robots, stage.log) as robots,
     ):
-        _require_possible(request, server.served)
+        served = server.wait_until_ready()
+        _require_possible(request, served)
         progress(Update.phase("starting the robots"))
+        list(robots.run([READY] * request.robots))
         for delay_ms in delays:
             there = _of_cell(journal, delay_ms)
             missing = [key for key in keys if key not in there]
@@ -91,7 +94,7 @@ def _run_missing(
                 remark = f"at {delay_ms:g} ms {succeeded} of {len(so_far)} succeeded"
                 done, total = len(journal.lines), len(delays) * len(keys)
                 progress(Update(done, total, "episodes", remark))
-        return server.served
+        return served
 
 
 def _cell(

@@ -1,4 +1,4 @@
-"""A policy server as a child process: started, awaited, stopped."""
+"""A policy server as a child process: started, awaited, drained."""
 
 import socket
 import sys
@@ -13,7 +13,7 @@ from lefleet.process import launch, oom_kills, stop
 from lefleet.stages.folder import LOG
 from lefleet.stages.lerobot_train import failure_of, split_lines
 
-SERVICE = "profile"
+SERVICE = "testbed"
 OPEN_TIMEOUT_S = 10.0
 """For connections: opening one takes several round trips."""
 _READY_S = 300.0
@@ -31,7 +31,11 @@ class ServedCheckpoint(msgspec.Struct, frozen=True):
 
 
 class PolicyServer:
-    """`lefleet serve` for one checkpoint on a port of its own; ends with the `with` block."""
+    """`lefleet serve` for one checkpoint on a port of its own; ends with the `with` block.
+
+    with PolicyServer(folder, device="cpu", robots=2, folder=out) as server:
+        server.wait_until_ready()
+    """
 
     def __init__(self, checkpoint: str, *, device: str, robots: int, folder: Path) -> None:
         self._arguments = (
@@ -50,22 +54,18 @@ class PolicyServer:
         self.port = _free_port()
         listen = f"--zenoh.listen=[tcp/127.0.0.1:{self.port}]"
         argv = (sys.executable, "-m", "lefleet", "serve", *self._arguments, listen)
-        before = oom_kills()
+        self._oom_kills = oom_kills()
         self._said.unlink(missing_ok=True)
         with self._said.open("wb") as said, self._log.open("ab") as log:
-            start = log.tell()
+            self._log_start = log.tell()
             self._process = launch(argv, stdout=said, stderr=log)
-        try:
-            self.served = self._wait(before, start)
-        except BaseException:
-            stop(self._process)
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         stop(self._process)
 
-    def _wait(self, oom_kills_before: int, log_start: int) -> ServedCheckpoint:
+    def wait_until_ready(self) -> ServedCheckpoint:
+        """What is served, once robots can connect."""
         until_s = time.monotonic() + _READY_S
         while time.monotonic() < until_s:
             code = self._process.poll()
@@ -73,10 +73,10 @@ class PolicyServer:
             if newline:
                 return msgspec.json.decode(line, type=ServedCheckpoint)
             if code is not None:
-                log = self._log.read_bytes()[log_start:].decode(errors="replace")
+                log = self._log.read_bytes()[self._log_start :].decode(errors="replace")
                 where = f"Its log is {self._log}."
                 raise failure_of(
-                    "The policy server", code, oom_kills_before, split_lines(log), where, count=1
+                    "The policy server", code, self._oom_kills, split_lines(log), where, count=1
                 )
             time.sleep(_POLL_S)
         raise StageFailed(

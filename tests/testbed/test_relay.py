@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lefleet.profile.relay import Relay
+from lefleet.testbed.relay import Relay
 
 SLACK_S = 0.15
 """A busy machine may be so much later, never earlier."""

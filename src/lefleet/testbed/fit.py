@@ -15,7 +15,7 @@ from lefleet.stages.contract import CONTRACT_FILE
 from lefleet_client.wire import Contract
 
 _WHAT_FITS = (
-    "A profile needs a robot that can fail without harm, so it drives the simulated one: actions "
+    "This command drives the simulated robot, which can fail without harm: actions "
     f"{', '.join(ACTION_NAMES)}; {' and '.join(LeFleetSim.vectors)} as its only inputs; {FPS} Hz. "
     "Checkpoints trained on data of lefleet collect expert have these."
 )

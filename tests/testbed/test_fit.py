@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from lefleet.errors import BadInput
-from lefleet.profile.fit import _misfit, require_fit, tasks_of
 from lefleet.records import CheckpointContract, decode, encode
 from lefleet.robots import LeFleetSim
 from lefleet.sim.encode import ACTION_NAMES, FPS
 from lefleet.sim.tasks import TASKS
 from lefleet.stages.contract import CONTRACT_FILE
 from lefleet.stages.references import find_checkpoint
+from lefleet.testbed.fit import _misfit, require_fit, tasks_of
 from lefleet_client.wire import Contract
 
 STATE, ENVIRONMENT = LeFleetSim.vectors
