@@ -10,7 +10,7 @@ from benchmarks.report import Section, table
 from benchmarks.workshop import EASY3, Workshop, python, say
 from lefleet import EnvelopeRecord, ExpertDemos, ProfileRequest, TrainRequest
 from lefleet.process import Pool
-from lefleet.profile.cells import MOST_LATE, EpisodeKey, RobotWork, keys_of, share_out
+from lefleet.profile.cells import MOST_LATE, READY, EpisodeKey, RobotWork, keys_of, share_out
 from lefleet.records import DelayCell, DrivenEpisode, Rate
 from lefleet.records.profile import ProfileMerge
 from lefleet.sim.encode import FPS
@@ -117,6 +117,7 @@ def _on_board(workshop: Workshop, size: Size, request: ProfileRequest) -> Outcom
     ]
     program = python("-m", "benchmarks.local_robot")
     with Pool(program, size.robots, workshop.folder / "local_robot.log") as robots:
+        list(robots.run([READY] * size.robots))
         lines = list(robots.run(msgspec.json.encode(one) for one in work))
     found = [msgspec.json.decode(line, type=DrivenEpisode) for line in lines]
     say(f"on board: {sum(one.success for one in found)} of {len(found)} succeeded")
