@@ -32,6 +32,10 @@ _LONGEST_GAP_S = 1.0
 """Between two commands, on a busy machine; every outage here lasts longer."""
 
 
+ROOM = {"execute_steps": FPS, "buffer_time_s": 0.4, "max_action_age_s": 3.0}
+"""Settings with which a request may take long, on a busy machine, before a tick is missed."""
+
+
 class Child:
     """A process of this test; `said` are the lines of its stderr."""
 

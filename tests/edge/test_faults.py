@@ -11,8 +11,8 @@ import time
 import pytest
 
 from lefleet_client.stream import Mode
-from tests.edge.arm import stamped
-from tests.edge.plant import Operator, Rollout, RouterProcess, Server
+from tests.edge.arm import FPS, stamped
+from tests.edge.plant import ROOM, Operator, Rollout, RouterProcess, Server
 from tests.edge.proxy import Proxy, Weather
 
 pytestmark = pytest.mark.slow
@@ -123,12 +123,12 @@ def test_jumps_of_the_wall_clock_have_no_effect(plant, monkeypatch):
     real, real_ns = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(next(jumps) * 1e9))
-    with Rollout(plant.router.endpoint) as rollout:
+    with Rollout(plant.router.endpoint, **ROOM) as rollout:
         rollout.executes(1)
         before = rollout.seen.fallbacks
-        rollout.executes(75)
+        rollout.executes(2 * FPS)
         assert rollout.seen.fallbacks == before
-        assert rollout.mode is Mode.STREAMING
+        rollout.becomes(Mode.STREAMING)
         assert rollout.reconnects == 0
 
 

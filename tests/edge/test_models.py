@@ -9,7 +9,7 @@ import pytest
 
 from lefleet_client.stream import Mode
 from tests.edge.arm import FPS, stamped
-from tests.edge.plant import Rollout, RouterProcess, Server
+from tests.edge.plant import ROOM, Rollout, RouterProcess, Server
 
 pytestmark = pytest.mark.slow
 
@@ -65,16 +65,15 @@ def plant(tmp_path_factory):
 
 
 def test_a_replica_takes_over_from_one_that_drains_without_a_stalled_tick(plant):
-    room = {"execute_steps": FPS, "buffer_time_s": 0.4, "max_action_age_s": 3.0}
-    with Rollout(plant.router.endpoint, **room) as rollout:
+    with Rollout(plant.router.endpoint, **ROOM) as rollout:
         rollout.executes(FPS)
         before = rollout.seen.fallbacks
         drained = plant.servers.pop(rollout.seen.servers[-1])
         drained.send(signal.SIGTERM)
         assert drained.ended() == 0
         rollout.executes(2 * FPS)
-        assert rollout.mode is Mode.STREAMING
         assert rollout.seen.fallbacks == before
+        rollout.becomes(Mode.STREAMING)
         assert rollout.seen.servers[-1:] == list(plant.servers)
 
 
