@@ -13,6 +13,7 @@ import lefleet
 import lefleet.ledger
 import lefleet.policy
 import lefleet.process
+import lefleet.recording
 import lefleet.records
 import lefleet.robots
 import lefleet.rollouts
@@ -40,6 +41,7 @@ MAY_IMPORT = {
     "server": {"errors", "records", "policy"},
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
+    "recording": {"errors", "records"},
     "edge": {"errors", "records", "recording"},
     "testbed": {"errors", "records", "process", "sim", "stages", "policy", "robots", "edge"},
     "profile": {"errors", "records", "stats", "process", "sim", "stages", "robots", "testbed"},
@@ -47,7 +49,7 @@ MAY_IMPORT = {
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
-MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "robots", "server"}
+MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
@@ -74,6 +76,8 @@ PUBLIC = {
     lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",
+    lefleet.recording: """EpisodeLabel FrameProvenance Outcome OutcomeSource RecordedDataset
+        finished_episodes label outcomes read_provenance recover undo_label""",
     lefleet.robots: """LeFleetSim LeFleetSimConfig LeFleetSimExpert LeFleetSimExpertConfig
         SimExtras""",
     lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
