@@ -1,9 +1,11 @@
 """Measuring a server, and observations to measure it with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lefleet_client.remote import example_observation, ping
+from lefleet_client.remote import RobotFeatures, example_observation, ping
 from tests.client.remote.scripted import CONTRACT, STATE, TOP
 
 
@@ -32,3 +34,12 @@ def test_an_example_fits_the_contract_and_can_be_made_again():
     for key, value in first.items():
         np.testing.assert_array_equal(value, again[key])
     assert (example_observation(CONTRACT, seed=2)[STATE] != first[STATE]).any()
+
+
+def test_an_example_has_the_sizes_of_the_robots_own_cameras():
+    robot = replace(
+        RobotFeatures.of(CONTRACT), cameras=dict.fromkeys(CONTRACT.cameras, (48, 64, 3))
+    )
+    images = example_observation(CONTRACT, robot=robot)
+    assert {images[key].shape for key in CONTRACT.cameras} == {(48, 64, 3)}
+    assert set(images) == {*CONTRACT.vectors, *CONTRACT.cameras}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lefleet_client.remote.observation import ArrayFrame
+from lefleet_client.remote.observation import ArrayFrame, RobotFeatures
 from lefleet_client.remote.policy import RemotePolicy
 from lefleet_client.wire import Contract
 
@@ -61,15 +61,21 @@ def ping(policy: RemotePolicy, observation: ArrayFrame, count: int = 20) -> Ping
     )
 
 
-def example_observation(contract: Contract, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Random numbers and images that fit a contract, the same for the same seed."""
+def example_observation(
+    contract: Contract, seed: int = 0, robot: RobotFeatures | None = None
+) -> dict[str, NDArray[Any]]:
+    """Random numbers and images that fit a contract, the same for the same seed.
+
+    Images have the sizes of training, or those of the robot's own cameras.
+    """
     rng = np.random.default_rng(seed)
     vectors = {
         key: rng.standard_normal(len(names), dtype=np.float32)
         for key, names in contract.vectors.items()
     }
     # Smooth, as photographs are: pure noise would make JPEGs larger than raw images.
-    images = {key: _gradient(rng, *shape) for key, shape in contract.cameras.items()}
+    shapes = {**contract.cameras, **(robot.cameras if robot else {})}
+    images = {key: _gradient(rng, *shapes[key]) for key in contract.cameras}
     return {**vectors, **images}
 
 

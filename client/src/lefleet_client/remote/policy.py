@@ -182,6 +182,11 @@ class RemotePolicy:
         return self._node
 
     @property
+    def robot(self) -> RobotFeatures | None:
+        """What the robot said about itself."""
+        return self._robot
+
+    @property
     def client_id(self) -> str:
         """The robot's name on the network."""
         return self._client_id

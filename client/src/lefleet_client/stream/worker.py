@@ -43,7 +43,7 @@ def warm_up(policy: RemotePolicy, task: str, timeout_s: float) -> list[float]:
     sessions but does not answer is found here.
     """
     served = policy.ack.capabilities
-    example = example_observation(served.contract)
+    example = example_observation(served.contract, robot=policy.robot)
     earlier = [example] * (served.n_obs_steps - 1)
     seconds = []
     for _ in range(1 + _WARM_UPS):
