@@ -45,11 +45,13 @@ MAY_IMPORT = {
     "edge": {"errors", "records", "recording"},
     "testbed": {"errors", "records", "process", "sim", "stages", "policy", "robots", "edge"},
     "profile": {"errors", "records", "stats", "process", "sim", "stages", "robots", "testbed"},
+    "trial": {"errors", "records", "process", "sim", "rollouts", "stages", "robots", "testbed"},
     "cli": {"errors", "records", "process", "sim", "rollouts", "stages", "compat.KNOWN_LEROBOT"},
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
+MAY_IMPORT["cli"] |= {"trial"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},

@@ -2,18 +2,21 @@
 
     main          entry point: which function runs which command, exit codes, error style
     overview      every command in one line: `lefleet --help`, misspelt commands
-    commands      the arguments of every command but certs
+    commands      the arguments of every command but certs, label and lineage
     parse         a command line to one of these commands
     usage         mistakes in a command's arguments, in a line each
     checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
     stages        collect, train, eval, improve, compare
     runs          demo, run, resume, stop
+    trial         try
+    trial_view    a trial as a table, as lines, and its summary
     view          status, and the view of a run until it ends
     report        the state and the results of runs
     serve         serve, replay
     contract      contract
     network       router; how commands connect, and their errors
     fleet         fleet, ping
+    episodes      label, lineage: their arguments, and what they print
     certs         certs: its arguments, and what it prints
     doctor        doctor
     display       records of stages

@@ -16,6 +16,7 @@ from lefleet.records import (
     ProfileOptions,
     TrainRequest,
 )
+from lefleet.trial.messages import TrialOptions
 
 ENDPOINT = "tcp/127.0.0.1:7447"
 """Where a server or router on this machine listens by default."""
@@ -234,9 +235,9 @@ class ContractCommand(WorkdirOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileCommand(WorkdirOptions):
-    """Measure how much latency a checkpoint bears, on simulated robots. They run in wall-clock time,
-    behind a network with added delays. The result is kept beside the weights, and robots with a
-    slower network are warned. The same command resumes an interrupted profile."""
+    """Measure how much latency a checkpoint bears, on simulated robots. They run in wall-clock
+    time, behind a network with added delays. The result is kept beside the weights, and robots with
+    a slower network are warned. The same command resumes an interrupted profile."""
 
     checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
     """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
@@ -245,6 +246,20 @@ class ProfileCommand(WorkdirOptions):
     out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Folder for episodes and record. Default: a folder under WORKDIR/profiles derived from
     checkpoint and options, so that the same command resumes or prints the result again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryCommand(WorkdirOptions):
+    """Watch a checkpoint drive simulated robots, on this machine. Starts a policy server and robots
+    in wall-clock time, shows their state, films every episode, and ends. Ctrl-C stops the robots,
+    then the server."""
+
+    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
+    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
+    id."""
+    options: Annotated[TrialOptions, arg(name="trial")]
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    """Folder for films, log and summary. Default: WORKDIR/try/ and the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,6 +341,7 @@ COMMANDS: dict[str, type[OutputOptions]] = {
     "eval": EvaluateCommand,
     "compare": CompareCommand,
     "improve": ImproveCommand,
+    "try": TryCommand,
     "serve": ServeCommand,
     "router": RouterCommand,
     "fleet": FleetCommand,

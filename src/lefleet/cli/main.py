@@ -90,6 +90,10 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
             from lefleet.cli.stages import profile
 
             return profile(command)
+        case commands.TryCommand():
+            from lefleet.cli.trial import try_checkpoint
+
+            return try_checkpoint(command)
         case commands.DoctorCommand():
             from lefleet.cli.doctor import run_doctor
 
@@ -135,8 +139,13 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return ping_service(command)
         case _:
-            from lefleet.cli.certs import CertsOptions, run_certs
+            from lefleet.cli import certs, episodes
 
-            if isinstance(command, CertsOptions):
-                return run_certs(command)
+            match command:
+                case certs.CertsOptions():
+                    return certs.run_certs(command)
+                case episodes.LabelCommand():
+                    return episodes.label_episode(command)
+                case episodes.LineageCommand():
+                    return episodes.show_lineage(command)
             raise AssertionError(f"no function runs {command}")

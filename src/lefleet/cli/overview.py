@@ -23,6 +23,7 @@ GROUPS = {
         "improve": "Generate data with a policy, and mix it into its demonstrations.",
     },
     "Serving": {
+        "try": "Watch a checkpoint drive simulated robots, on this machine.",
         "serve": "Serve a checkpoint to robots.",
         "rollout": "Drive a robot with a policy, on a server or here; LeRobot's flags.",
         "router": "Connect robots and servers that cannot reach each other directly.",
@@ -32,6 +33,11 @@ GROUPS = {
         "profile": "Measure how much latency a checkpoint bears, on simulated robots.",
         "contract": "Show what a checkpoint's columns mean, and a manifest to serve it.",
         "replay": "Recompute captured requests and compare the chunks.",
+    },
+    "Recordings": {
+        "label": "Say how a recorded episode ended.",
+        "lineage": "Trace a motor command to its observation, checkpoint, training data and "
+        "decision.",
     },
     "This machine": {"doctor": "Check this machine and print a remedy for every problem."},
 }

@@ -24,6 +24,8 @@ _PROGRAMS = {
     "lefleet": "lefleet.cli",
     "lefleet.rollouts.worker": "lefleet.rollouts.worker",
     "lefleet.compat.train": "lefleet.compat.train",
+    "lefleet.trial.film": "lefleet.trial.film",
+    "lefleet.trial.robot": "lefleet.trial.robot",
     "lerobot.scripts.lerobot_train": "lerobot.scripts.lerobot_train",
 }
 """Modules whose `main` a fork may run, by the name in `python -m NAME`."""

@@ -65,8 +65,8 @@ def _first(theirs: tuple[str, ...], ours: tuple[str, ...]) -> str:
     return next(f"column {n} is {a}, not {b}" for n, (a, b) in pairs if a != b)
 
 
-def tasks_of(folder: str, named: tuple[str, ...]) -> tuple[str, ...]:
-    """The tasks that were named, else those that the checkpoint was trained for."""
+def tasks_of(folder: str, named: tuple[str, ...], field: str = "tasks") -> tuple[str, ...]:
+    """The tasks that were named as `field`, else those that the checkpoint was trained for."""
     if named:
         return resolve_tasks(named)
     file = Path(folder) / CONTRACT_FILE
@@ -76,7 +76,7 @@ def tasks_of(folder: str, named: tuple[str, ...]) -> tuple[str, ...]:
         trained = tuple(BY_INSTRUCTION[one] for one in contract.tasks if one in BY_INSTRUCTION)
     if not trained:
         raise BadInput(
-            "tasks: the checkpoint does not say which tasks it was trained for.",
-            "Name them with --tasks.",
+            f"{field}: the checkpoint does not say which tasks it was trained for.",
+            f"Name them with --{field}.",
         )
     return trained

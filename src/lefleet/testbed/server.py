@@ -68,19 +68,24 @@ class PolicyServer:
         """What is served, once robots can connect."""
         until_s = time.monotonic() + _READY_S
         while time.monotonic() < until_s:
-            code = self._process.poll()
             line, newline, _ = self._said.read_bytes().partition(b"\n")
             if newline:
                 return msgspec.json.decode(line, type=ServedCheckpoint)
-            if code is not None:
-                log = self._log.read_bytes()[self._log_start :].decode(errors="replace")
-                where = f"Its log is {self._log}."
-                raise failure_of(
-                    "The policy server", code, self._oom_kills, split_lines(log), where, count=1
-                )
+            self.require_running()
             time.sleep(_POLL_S)
         raise StageFailed(
             f"The policy server was not ready after {_READY_S:.0f} s.", f"Its log is {self._log}."
+        )
+
+    def require_running(self) -> None:
+        """Raise why the server has exited, if it has."""
+        code = self._process.poll()
+        if code is None:
+            return
+        log = self._log.read_bytes()[self._log_start :].decode(errors="replace")
+        where = f"Its log is {self._log}."
+        raise failure_of(
+            "The policy server", code, self._oom_kills, split_lines(log), where, count=1
         )
 
 

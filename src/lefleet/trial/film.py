@@ -1,0 +1,58 @@
+"""The program that films episodes when they are over: it repeats their commands, step by step.
+
+Rendering takes longer than a tick of the control loop, so a robot cannot film itself. A task, a
+seed and the command of each step determine an episode, bit for bit. The program has the lowest
+priority: on few cores, robots that still drive come first.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from lefleet.robots.command import parse_command
+from lefleet.robots.scene import Scene
+from lefleet.rollouts.episode import Film
+from lefleet.sim.encode import ACTION_NAMES
+from lefleet.sim.render import graphics_problem
+from lefleet.trial.members import take_stdout
+from lefleet.trial.messages import Filmed, FilmWork
+
+_LOWEST_PRIORITY = 19
+
+
+def film(work: FilmWork) -> Filmed:
+    """Write the film; it has its name only when it is complete."""
+    path = Path(work.path)
+    partial = path.with_suffix(f".partial{path.suffix}")
+    scene = Scene(work.task, work.seed, horizon=0)
+    recording = Film(scene.world.sim)
+    for number, sent in enumerate(work.commands):
+        following = work.commands[number + 1 : number + 2]
+        until = following[0].step if following else work.steps
+        command = parse_command(dict(zip(ACTION_NAMES, sent.values, strict=True)))
+        for _ in range(sent.step, until):
+            scene.step(command)
+            recording.shoot()
+    problem = recording.write(partial)
+    scene.close()
+    if not problem:
+        partial.replace(path)
+    return Filmed(path=work.path, problem=problem)
+
+
+def main() -> None:
+    # Ctrl-C in a terminal reaches all its processes; the command decides what follows.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_LOWEST_PRIORITY)
+    say = take_stdout()
+    problem = graphics_problem()
+    for line in sys.stdin.buffer:
+        work = msgspec.json.decode(line, type=FilmWork)
+        say(Filmed(path=work.path, problem=problem) if problem else film(work))
+
+
+if __name__ == "__main__":
+    main()
