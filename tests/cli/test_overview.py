@@ -7,19 +7,21 @@ import pytest
 
 from lefleet.cli.certs import CERTS_COMMANDS
 from lefleet.cli.commands import COMMANDS
+from lefleet.cli.episodes import EPISODE_COMMANDS
 from lefleet.cli.overview import GROUPS, NESTED, overview, requested_help
 
+ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS}
 DOES = {name: does for group in GROUPS.values() for name, does in group.items()}
 DOES |= {f"{first} {second}": does for first in NESTED for second, does in NESTED[first].items()}
 
 
 def test_every_command_is_listed_once():
-    assert set(DOES) - set(NESTED) == {*COMMANDS, *CERTS_COMMANDS}
+    assert set(DOES) - set(NESTED) == {*ALL, "rollout"}  # whose flags are LeRobot's
 
 
-@pytest.mark.parametrize("name", sorted({*COMMANDS, *CERTS_COMMANDS}))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_a_command_is_described_as_in_its_own_help(name):
-    about = " ".join(({**COMMANDS, **CERTS_COMMANDS}[name].__doc__ or "").split())
+    about = " ".join((ALL[name].__doc__ or "").split())
     first = DOES[name].removesuffix(".").partition(", and")[0].partition(" and")[0]
     assert about.startswith(first)
 

@@ -88,3 +88,11 @@ def test_the_episodes_that_judged_a_checkpoint_are_counted(ledger):
 
 def test_an_unknown_checkpoint_has_no_lineage(ledger):
     assert ledger.lineage("unknown") == {}
+
+
+def test_a_digest_is_known_by_its_beginning(ledger):
+    commit(ledger, 0, "collect", dataset("ab1"))
+    commit(ledger, 0, "train", checkpoint_record(digest="ab2"))
+    commit(ledger, 1, "train", checkpoint_record(digest="ab2"))
+    assert ledger.digests_beginning("ab") == (["ab2"], ["ab1"])
+    assert ledger.digests_beginning("b") == ([], [])

@@ -65,11 +65,12 @@ def absolute(path: Path | str, field: str) -> Path:
 
 
 def _command_type(name: str) -> type[OutputOptions]:
-    if name not in COMMANDS:
-        from lefleet.cli.certs import CERTS_COMMANDS
+    if name in COMMANDS:
+        return COMMANDS[name]
+    from lefleet.cli.certs import CERTS_COMMANDS
+    from lefleet.cli.episodes import EPISODE_COMMANDS
 
-        return CERTS_COMMANDS[name]
-    return COMMANDS[name]
+    return EPISODE_COMMANDS.get(name) or CERTS_COMMANDS[name]
 
 
 def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:

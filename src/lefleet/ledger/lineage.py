@@ -1,6 +1,6 @@
 """Which data made which checkpoint, and what judged it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -95,6 +95,17 @@ def checkpoints_of_dataset(connection: Connection, digest: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
+def digests_beginning(connection: Connection, beginning: str) -> tuple[list[str], list[str]]:
+    """Digests of checkpoints and of datasets that begin like this, each once."""
+    checkpoints, datasets = (
+        connection.execute(
+            select(table.c.digest).where(table.c.digest.startswith(beginning)).distinct()
+        )
+        for table in (schema.checkpoint, schema.dataset)
+    )
+    return list(checkpoints.scalars()), list(datasets.scalars())
+
+
 def lineage(connection: Connection, digest: str) -> dict[str, Any]:
     """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
     row = connection.execute(select(schema.checkpoint).filter_by(digest=digest)).first()
@@ -107,17 +118,17 @@ def lineage(connection: Connection, digest: str) -> dict[str, Any]:
         "run": row.run,
         "cycle": row.cycle,
         "init": row.init_digest,
-        "datasets": _ancestors(connection, [row.dataset_digest]),
+        "datasets": dataset_lineage(connection, row.dataset_digest),
         "evaluation_episodes": connection.execute(
             judged.filter_by(checkpoint_digest=digest)
         ).scalar(),
     }
 
 
-def _ancestors(connection: Connection, digests: Iterable[str]) -> list[dict[str, Any]]:
-    """Datasets by digest and all that they were merged from, each once."""
+def dataset_lineage(connection: Connection, digest: str) -> list[dict[str, Any]]:
+    """A dataset and all that it was merged from, each once."""
     found: dict[str, dict[str, Any]] = {}
-    waiting = list(digests)
+    waiting = [digest]
     while waiting:
         digest = waiting.pop(0)
         row = connection.execute(select(schema.dataset).filter_by(digest=digest)).first()

@@ -8,7 +8,13 @@ import msgspec
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.lineage import checkpoints_of_dataset, insert_artifacts, lineage
+from lefleet.ledger.lineage import (
+    checkpoints_of_dataset,
+    dataset_lineage,
+    digests_beginning,
+    insert_artifacts,
+    lineage,
+)
 from lefleet.ledger.schema import AttemptRow, EventRow, RunRow, attempt_row, run_row
 from lefleet.records import Decision, EpisodeRecord, Record, Request
 
@@ -239,6 +245,16 @@ class Ledger:
         """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
         with self._reads.connect() as connection:
             return lineage(connection, checkpoint_digest)
+
+    def dataset_lineage(self, digest: str) -> list[dict[str, Any]]:
+        """A dataset and all that it was merged from; none where it is unknown."""
+        with self._reads.connect() as connection:
+            return dataset_lineage(connection, digest)
+
+    def digests_beginning(self, beginning: str) -> tuple[list[str], list[str]]:
+        """Digests of checkpoints and of datasets that begin like this."""
+        with self._reads.connect() as connection:
+            return digests_beginning(connection, beginning)
 
 
 def _change_budgets(connection: Connection, run: str, budgets: dict[str, Any]) -> None:
