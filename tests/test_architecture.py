@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "server": {"errors", "records", "policy"},
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
-    "recording": {"errors", "records"},
+    "recording": {"errors"},
     "edge": {"errors", "records", "recording"},
     "testbed": {"errors", "records", "process", "sim", "stages", "policy", "robots", "edge"},
     "profile": {"errors", "records", "stats", "process", "sim", "stages", "robots", "testbed"},
