@@ -15,7 +15,7 @@ from lefleet.cli.parse import absolute
 from lefleet.cli.signals import StopSignals
 from lefleet.cli.trial_view import show_summary, show_trial
 from lefleet.errors import BadInput, LeFleetError, StageFailed
-from lefleet.process import exit_words, oom_kills, stop
+from lefleet.process import exit_words, oom_kills
 from lefleet.records import encode, validated
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import write_durably
@@ -81,7 +81,7 @@ def _watch(status: TrialStatus, *, as_lines: bool) -> bool:
                         status.take(message)
                     show(status, news)
         finally:
-            stop(host.process, _END_S)
+            host.stop(_END_S)
     _require_success(host, said, before)
     return True
 

@@ -1,5 +1,6 @@
 """A trial for a person: a table that changes in a terminal, lines elsewhere, and the summary."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -144,7 +145,7 @@ class TrialLines:
     def _tell_state(self, robot: RobotSoFar, now_s: float) -> None:
         if robot.news is None:
             return
-        state, since_s = self._states.get(robot.robot, ("", 0.0))
+        state, since_s = self._states.get(robot.robot, ("", -math.inf))
         if robot.news.state != state and now_s - since_s >= _STATE_EVERY_S:
             self._states[robot.robot] = robot.news.state, now_s
             self._write(_robot_line(robot))

@@ -8,39 +8,52 @@ priority: on few cores, robots that still drive come first.
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from lefleet.robots.command import parse_command
-from lefleet.robots.scene import Scene
+from lefleet.robots.scene import Scene, SimExtras
 from lefleet.rollouts.episode import Film
 from lefleet.sim.encode import ACTION_NAMES
 from lefleet.sim.render import graphics_problem
+from lefleet.sim.world import MAX_STEPS
 from lefleet.trial.members import take_stdout
 from lefleet.trial.messages import Filmed, FilmWork
 
 _LOWEST_PRIORITY = 19
 
 
-def film(work: FilmWork) -> Filmed:
+def film(work: FilmWork, scene: Scene) -> Filmed:
     """Write the film; it has its name only when it is complete."""
     path = Path(work.path)
     partial = path.with_suffix(f".partial{path.suffix}")
-    scene = Scene(work.task, work.seed, horizon=0)
+    scene.start(work.seed)
     recording = Film(scene.world.sim)
-    for number, sent in enumerate(work.commands):
-        following = work.commands[number + 1 : number + 2]
-        until = following[0].step if following else work.steps
-        command = parse_command(dict(zip(ACTION_NAMES, sent.values, strict=True)))
-        for _ in range(sent.step, until):
-            scene.step(command)
-            recording.shoot()
+    for _ in repeat(work, scene):
+        recording.shoot()
     problem = recording.write(partial)
-    scene.close()
     if not problem:
         partial.replace(path)
     return Filmed(path=work.path, problem=problem)
+
+
+def repeat(work: FilmWork, scene: Scene) -> Iterator[SimExtras]:
+    """Make the steps of an episode again, each with the command that was in force."""
+    ends = [*(sent.step for sent in work.commands[1:]), work.steps]
+    for sent, end in zip(work.commands, ends, strict=True):
+        command = parse_command(dict(zip(ACTION_NAMES, sent.values, strict=True)))
+        for _ in range(sent.step, end):
+            scene.step(command)
+            yield scene.extras
+
+
+@cache
+def scene_of(task: str) -> Scene:
+    """Its episodes are numbered by their seeds."""
+    return Scene(task, seed=0, horizon=MAX_STEPS)
 
 
 def main() -> None:
@@ -51,7 +64,7 @@ def main() -> None:
     problem = graphics_problem()
     for line in sys.stdin.buffer:
         work = msgspec.json.decode(line, type=FilmWork)
-        say(Filmed(path=work.path, problem=problem) if problem else film(work))
+        say(Filmed(path=work.path, problem=problem) if problem else film(work, scene_of(work.task)))
 
 
 if __name__ == "__main__":

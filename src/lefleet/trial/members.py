@@ -56,6 +56,12 @@ class Member:
         *lines, self._begun = (self._begun + data).split(b"\n")
         return lines
 
+    def stop(self, grace_s: float) -> None:
+        """Ask it to end; after `grace_s` it is killed."""
+        self.tell_no_more()
+        stop(self.process, grace_s)
+        self._stdout.close()
+
 
 def listen(members: Sequence[Member], timeout_s: float) -> Iterator[tuple[Member, bytes]]:
     """What members say within this time, at the first moment when any of them says something."""
@@ -66,13 +72,12 @@ def listen(members: Sequence[Member], timeout_s: float) -> Iterator[tuple[Member
             yield member, line
 
 
-def stop_all(members: Sequence[Member]) -> None:
+def stop_all(members: Sequence[Member], grace_s: float = 5.0) -> None:
     """Ask all to end, then wait for each."""
     for member in members:
-        member.tell_no_more()
         member.process.terminate()
     for member in members:
-        stop(member.process)
+        member.stop(grace_s)
 
 
 def take_stdout() -> Say:
