@@ -5,7 +5,7 @@ from rich.console import Console
 
 from lefleet.cli import trial_view
 from lefleet.cli.trial_view import TrialLines, live_table, server_line, show_summary
-from lefleet.trial.messages import EpisodeOver, Filmed, Phase, Ready, RobotNews, TrialRequest
+from lefleet.trial.messages import EpisodeOver, Filmed, Ready, RobotNews, TrialPhase, TrialRequest
 from lefleet.trial.status import TrialStatus
 from tests.samples import driven_episode
 
@@ -49,7 +49,7 @@ def drawn(status: TrialStatus, width: int) -> list[str]:
 
 
 def test_before_the_server_is_ready_the_phase_is_shown():
-    status = status_after(Phase(text="loading LeRobot"))
+    status = status_after(TrialPhase(text="loading LeRobot"))
     assert drawn(status, 80) == ["demo:blessed: loading LeRobot, 12 s"]
 
 
@@ -119,4 +119,4 @@ def test_the_summary_explains_what_latency_did(capsys):
     assert "No films: There is no OpenGL library." in text
     assert text.count("OpenGL") == 1
     row = next(line for line in text.splitlines() if "door-open" in line)
-    assert row.split()[:8] == ["robot-2", "door-open", "1/1", "220", "ms", "80", "ms", "10%"]
+    assert row.split()[:8] == ["robot-2", "door-open", "1/1", "220", "ms", "80", "ms", "streaming"]

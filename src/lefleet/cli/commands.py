@@ -41,6 +41,15 @@ class WorkdirOptions(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckpointOptions(WorkdirOptions):
+    """Commands about one checkpoint."""
+
+    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
+    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
+    id."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageCommand(OutputOptions):
     """A stage and its folder; subclasses add the request."""
 
@@ -104,8 +113,7 @@ class DoctorCommand(OutputOptions):
     offline: bool = False
     """Do not contact the hub."""
     systemd: Path | None = None
-    """Instead of checking, print a systemd user unit that resumes the interrupted runs of this work
-    folder when the machine starts."""
+    """Only print a systemd user unit that resumes interrupted runs when the machine starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,26 +230,19 @@ class ReplayCommand(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContractCommand(WorkdirOptions):
+class ContractCommand(CheckpointOptions):
     """Show what a checkpoint's columns mean, the source of each fact, and a manifest to serve
     it."""
 
-    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
-    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
-    id."""
     discover_packages: tuple[str, ...] = ()
     """Packages that register their own policies, as model.discover_packages in a manifest."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileCommand(WorkdirOptions):
-    """Measure how much latency a checkpoint bears, on simulated robots. They run in wall-clock
-    time, behind a network with added delays. The result is kept beside the weights, and robots with
-    a slower network are warned. The same command resumes an interrupted profile."""
+class ProfileCommand(CheckpointOptions):
+    """Measure how much latency a checkpoint bears, on simulated robots in wall-clock time. The
+    result is kept beside the weights, and robots with a slower network are warned."""
 
-    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
-    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
-    id."""
     options: Annotated[ProfileOptions, arg(name="profile")]
     out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Folder for episodes and record. Default: a folder under WORKDIR/profiles derived from
@@ -249,14 +250,10 @@ class ProfileCommand(WorkdirOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryCommand(WorkdirOptions):
-    """Watch a checkpoint drive simulated robots, on this machine. Starts a policy server and robots
-    in wall-clock time, shows their state, films every episode, and ends. Ctrl-C stops the robots,
-    then the server."""
+class TryCommand(CheckpointOptions):
+    """Watch a checkpoint drive simulated robots, on this machine: starts a policy server and the
+    robots, shows their state, films every episode. Ctrl-C stops the robots, then the server."""
 
-    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
-    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
-    id."""
     options: Annotated[TrialOptions, arg(name="trial")]
     out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Folder for films, log and summary. Default: WORKDIR/try/ and the time."""

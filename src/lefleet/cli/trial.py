@@ -20,7 +20,7 @@ from lefleet.records import encode, validated
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import write_durably
 from lefleet.trial.members import Member, listen
-from lefleet.trial.messages import Failure, Message, TrialRequest
+from lefleet.trial.messages import TrialFailure, TrialMessage, TrialRequest
 from lefleet.trial.status import TrialStatus
 
 SUMMARY = "summary.json"
@@ -86,9 +86,9 @@ def _watch(status: TrialStatus, *, as_lines: bool) -> bool:
     return True
 
 
-def _message(line: bytes) -> Message:
-    message = msgspec.json.decode(line, type=Message)
-    if isinstance(message, Failure):
+def _message(line: bytes) -> TrialMessage:
+    message = msgspec.json.decode(line, type=TrialMessage)
+    if isinstance(message, TrialFailure):
         kind = BadInput if message.exit_code == BadInput.exit_code else LeFleetError
         raise kind(message.problem, message.remedy)
     return message

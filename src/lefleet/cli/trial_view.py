@@ -15,7 +15,7 @@ from rich.text import Text
 from lefleet.cli.display import console, table
 from lefleet.cli.output import printable
 from lefleet.cli.progress import duration
-from lefleet.trial.messages import EpisodeOver, Filmed, Message, Phase, Ready
+from lefleet.trial.messages import EpisodeOver, Filmed, Ready, TrialMessage, TrialPhase
 from lefleet.trial.status import RobotSoFar, RobotSummary, TrialStatus, TrialSummary
 
 _LINE_EVERY_S = 5.0
@@ -30,11 +30,11 @@ _STYLES = {"streaming": "green", "stalled": "red", "dead": "red"}
 _OTHER_STYLE = "yellow"
 _GUIDE = "docs/failsafe.md"
 _COLUMNS = (
-    "p95: round trip. age: of executed actions, from their observation on. fallbacks: ticks "
-    "without a fresh action."
+    "p95: round trip. age: of executed actions, from their observation on. stalled: no fresh "
+    "action, so the robot stands still."
 )
 
-View = Callable[[TrialStatus, list[Message]], None]
+View = Callable[[TrialStatus, list[TrialMessage]], None]
 """Called about ten times a second, with the messages since the last call."""
 
 
@@ -48,7 +48,7 @@ def show_trial(*, as_lines: bool) -> Iterator[View]:
     began_s = time.monotonic()
     with Live(console=screen, auto_refresh=False, transient=True) as live:
 
-        def show(status: TrialStatus, _: list[Message]) -> None:
+        def show(status: TrialStatus, _: list[TrialMessage]) -> None:
             elapsed_s = time.monotonic() - began_s
             live.update(live_table(status, elapsed_s, screen.width), refresh=True)
 
@@ -130,7 +130,7 @@ class TrialLines:
         self._states: dict[str, tuple[str, float]] = {}
         """State of each robot that was written last, and when."""
 
-    def __call__(self, status: TrialStatus, news: list[Message]) -> None:
+    def __call__(self, status: TrialStatus, news: list[TrialMessage]) -> None:
         for message in news:
             if line := _line(message, status, time.monotonic() - self._began_s):
                 self._write(line)
@@ -155,10 +155,10 @@ class TrialLines:
         print(printable(line), file=sys.stderr, flush=True)
 
 
-def _line(message: Message, status: TrialStatus, elapsed_s: float) -> str:
+def _line(message: TrialMessage, status: TrialStatus, elapsed_s: float) -> str:
     """What a message says, or nothing where a robot's line says it."""
     match message:
-        case Phase() | Ready():
+        case TrialPhase() | Ready():
             return server_line(status, elapsed_s)
         case EpisodeOver():
             how = "succeeded" if message.driven.success else "failed"
@@ -212,7 +212,7 @@ def _remarks(summary: TrialSummary) -> Iterator[str]:
         )
     late, ticks = (sum(getattr(one, name) for one in summary.robots) for name in ("late", "ticks"))
     if late > ticks * _MOST_LATE:
-        yield f"{late} of {ticks} ticks came late: this machine was too busy. Use fewer --robots."
+        yield f"{late} of {ticks} ticks came late: this machine was too busy for these figures."
 
 
 def _title(summary: TrialSummary) -> str:
@@ -229,7 +229,7 @@ def _title(summary: TrialSummary) -> str:
 def _robots(summary: TrialSummary) -> Table:
     rows = table("robot", "task")
     rows.collapse_padding = True
-    for column in ("success", "p95", "age", "fallbacks"):
+    for column in ("success", "p95", "age"):
         rows.add_column(column, justify="right", no_wrap=True)
     rows.add_column("states")
     for one in summary.robots:
@@ -239,7 +239,6 @@ def _robots(summary: TrialSummary) -> Table:
             f"{one.successes}/{one.episodes}",
             f"{one.round_trip_p95_ms:.0f} ms",
             f"{one.action_age_ms:.0f} ms",
-            f"{one.fallbacks / max(1, one.ticks):.0%}",
             _states(one),
         )
     return rows

@@ -29,12 +29,12 @@ from lefleet.testbed.server import PolicyServer, ServedCheckpoint
 from lefleet.trial.members import Member, Say, listen, stop_all, take_stdout
 from lefleet.trial.messages import (
     EpisodeOver,
-    Failure,
     Filmed,
     FilmWork,
-    Message,
-    Phase,
     Ready,
+    TrialFailure,
+    TrialMessage,
+    TrialPhase,
     TrialRequest,
     TrialWork,
 )
@@ -54,7 +54,7 @@ def main() -> int:
     try:
         host(request, say)
     except LeFleetError as error:
-        say(Failure(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code))
+        say(TrialFailure(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code))
         return error.exit_code
     finally:
         # All is stopped already, and what Python does at its end shall not be interrupted.
@@ -68,7 +68,7 @@ def _exit(*_: object) -> NoReturn:
 
 def host(request: TrialRequest, say: Say) -> None:
     """What can be refused without the policy is refused before a process starts."""
-    say(Phase(text="loading LeRobot"))
+    say(TrialPhase(text="loading LeRobot"))
     from lefleet.testbed.fit import require_fit, tasks_of
 
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
@@ -95,7 +95,7 @@ def _run(
 ) -> None:
     """All is forked before the relay starts a thread: a process with threads cannot be forked."""
     out = Path(request.out)
-    say(Phase(text="starting the policy server"))
+    say(TrialPhase(text="starting the policy server"))
     films = Member("the filming program", _FILM, log)
     robots = [Member(_name(number), _ROBOT, log) for number in range(request.robots)]
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def _run(
         )
         for robot, one in zip(robots, work, strict=True):
             robot.tell(one)
-        Trial(request, robots, films, server, say).run()
+        TrialRun(request, robots, films, server, say).run()
 
 
 def _require_room(request: TrialRequest, served: ServedCheckpoint) -> None:
@@ -151,7 +151,7 @@ def _name(number: int) -> str:
     return f"robot-{number + 1}"
 
 
-class Trial:
+class TrialRun:
     """Listens until all robots have ended and all films are written."""
 
     def __init__(
@@ -186,13 +186,13 @@ class Trial:
 
     def _listen(self) -> None:
         for _, line in listen([*self._robots, self._films], _LOOK_S):
-            self._take(msgspec.json.decode(line, type=Message))
+            self._take(msgspec.json.decode(line, type=TrialMessage))
         for member in (*self._robots, self._films):
             if member.is_silent and (code := member.process.wait()) and not self._is_time_up:
                 words, where = exit_words(code, self._oom_kills), f"See {self._request.out}/{LOG}."
                 raise StageFailed(f"{member.name} {words}.", where)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: TrialMessage) -> None:
         match message:
             case EpisodeOver():
                 self._say(msgspec.structs.replace(message, commands=()))
@@ -201,7 +201,7 @@ class Trial:
             case Filmed():
                 self._is_filming = False
                 self._say(message)
-            case Failure():
+            case TrialFailure():
                 raise StageFailed(message.problem, f"See {self._request.out}/{LOG}.")
             case _:
                 if self._request.seconds and self._until_s == math.inf:

@@ -67,7 +67,7 @@ class FilmWork(Strict, frozen=True, kw_only=True):
     commands: tuple[SentCommand, ...]
 
 
-class Phase(Strict, frozen=True, kw_only=True, tag_field="kind", tag="phase"):
+class TrialPhase(Strict, frozen=True, kw_only=True, tag_field="kind", tag="phase"):
     """What the host does now, before robots move."""
 
     text: str
@@ -120,7 +120,7 @@ class Filmed(Strict, frozen=True, kw_only=True, tag_field="kind", tag="film"):
     problem: str = ""
 
 
-class Failure(Strict, frozen=True, kw_only=True, tag_field="kind", tag="failure"):
+class TrialFailure(Strict, frozen=True, kw_only=True, tag_field="kind", tag="failure"):
     """The last message of a process that cannot go on."""
 
     problem: str
@@ -128,4 +128,4 @@ class Failure(Strict, frozen=True, kw_only=True, tag_field="kind", tag="failure"
     exit_code: int
 
 
-Message = Phase | Ready | RobotNews | EpisodeOver | Filmed | Failure
+TrialMessage = TrialPhase | Ready | RobotNews | EpisodeOver | Filmed | TrialFailure

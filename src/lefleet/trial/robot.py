@@ -17,7 +17,7 @@ from lefleet.robots import LeFleetSimConfig
 from lefleet.sim.encode import ACTION_NAMES, FPS
 from lefleet.testbed.drive import Tally, connected, run_episode, settings_for
 from lefleet.trial.members import Say, take_stdout
-from lefleet.trial.messages import EpisodeOver, Failure, RobotNews, SentCommand, TrialWork
+from lefleet.trial.messages import EpisodeOver, RobotNews, SentCommand, TrialFailure, TrialWork
 
 _LOG = logging.getLogger(__name__)
 _NEWS_EVERY_S = 0.2
@@ -146,7 +146,7 @@ def main() -> int:
         except Exception as error:  # noqa: BLE001 - the host is told, whatever it is
             _LOG.exception("the robot gives up")
             problem = error.problem if isinstance(error, LeFleetError) else f"{error}."
-            say(Failure(problem=f"{work.robot}: {problem}", remedy="", exit_code=1))
+            say(TrialFailure(problem=f"{work.robot}: {problem}", remedy="", exit_code=1))
             return 1
         return 0
     return 0

@@ -10,10 +10,10 @@ from lefleet.sim.encode import FPS
 from lefleet.trial.messages import (
     EpisodeOver,
     Filmed,
-    Message,
-    Phase,
     Ready,
     RobotNews,
+    TrialMessage,
+    TrialPhase,
     TrialRequest,
 )
 
@@ -108,9 +108,9 @@ class TrialStatus:
         self.robots: dict[str, RobotSoFar] = {}
         self.films: list[Filmed] = []
 
-    def take(self, message: Message) -> None:
+    def take(self, message: TrialMessage) -> None:
         match message:
-            case Phase():
+            case TrialPhase():
                 self.phase = message.text
             case Ready():
                 self.served = message
