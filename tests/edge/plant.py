@@ -13,7 +13,7 @@ from lerobot.rollout.configs import RolloutConfig
 from lerobot.rollout.strategies.base import BaseStrategy
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.context import build_remote_context
+from lefleet.edge.context import build_context
 from lefleet_client.remote import discover_robots
 from lefleet_client.stream import Mode
 from lefleet_client.transport import ZenohSettings, ZenohTransport
@@ -147,7 +147,7 @@ class Rollout:
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 
     def __enter__(self) -> "Rollout":
-        self._context = build_remote_context(self.config, self.shutdown, self.arm)
+        self._context = build_context(self.config, self.shutdown, self.arm)
         self.engine = self._context.policy.inference
         self.seen.engine = self.engine
         self.seen.max_age_s = self.config.inference.max_action_age_s

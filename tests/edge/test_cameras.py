@@ -23,7 +23,7 @@ from lerobot.rollout.configs import RolloutConfig
 from lerobot.rollout.strategies.base import BaseStrategy
 
 from lefleet import CheckpointRecord, TrainRequest, run_stage
-from lefleet.edge import RemoteInferenceConfig, build_remote_context
+from lefleet.edge import RemoteInferenceConfig, build_context
 from lefleet.robots import (
     LeFleetSim,
     LeFleetSimConfig,
@@ -186,7 +186,7 @@ def roll(endpoint: str, codec: str, folder: Path) -> Rolled:
         task=TASKS[TASK].instruction,
         return_to_initial_position=False,
     )
-    ctx = build_remote_context(cfg, Event(), arm)
+    ctx = build_context(cfg, Event(), arm)
     strategy = BaseStrategy(cfg.strategy)
     strategy.setup(ctx)
     try:

@@ -8,7 +8,7 @@ from lerobot.rollout.configs import RolloutConfig
 from lerobot.rollout.strategies.core import send_next_action
 from lerobot.utils.action_interpolator import ActionInterpolator
 
-from lefleet.edge import RemoteInferenceConfig, build_remote_context
+from lefleet.edge import RemoteInferenceConfig, build_context
 from lefleet.robots import LeFleetSim, LeFleetSimConfig
 from lefleet.rollouts.policy import BatchPolicy
 from lefleet.sim.encode import ACTION_NAMES, FPS, encode
@@ -50,7 +50,7 @@ def remote_episodes(endpoint: str) -> list[list[np.ndarray]]:
         fps=FPS,
         task=TASKS[TASK].instruction,
     )
-    ctx = build_remote_context(cfg, Event(), robot)
+    ctx = build_context(cfg, Event(), robot)
     engine = ctx.policy.inference
     for _ in SEEDS:
         engine.reset()

@@ -1,15 +1,49 @@
 """rollout: a robot at work, with LeRobot's strategies and flags."""
 
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
+from types import FrameType
+
 from lefleet.cli.network import network_errors
 from lefleet.errors import BadInput
+from lefleet_client.remote import Refused
+
+_USAGE = """\
+usage: lefleet rollout --robot.type=TYPE --inference.type=remote|sync|rtc [LeRobot's flags]
+
+Drive a robot with LeRobot's strategies. remote: the policy is on a server, see lefleet serve.
+sync and rtc: it is here, --policy.path. Ctrl-C ends in the robot's initial pose.
+
+A simulated robot for 5 s, with the policy of lefleet serve demo:
+  lefleet rollout --robot.type=lefleet_sim --robot.task=door-open --fps=80 --duration=5 \\
+      --inference.type=remote
+
+Ten recorded episodes; keys s and f say whether one succeeded:
+  lefleet rollout --robot.type=so101_follower --robot.port=/dev/ttyACM0 --robot.id=arm-7 \\
+      --inference.type=remote --inference.connect=tls/gpu-box:7447 --inference.tls=arm-7 \\
+      --strategy.type=episodic --dataset.num_episodes=10 --dataset.repo_id=lab/rollout_fold \\
+      --task="Fold the shirt."
+
+Without a network, with the same guard:
+  lefleet rollout --robot.type=so101_follower --robot.port=/dev/ttyACM0 --robot.id=arm-7 \\
+      --policy.path=FOLDER --guard.max_step=5 --task="Fold the shirt."
+
+All flags; name a type, for instance --strategy.type=episodic --help, to see its own:
+"""
 
 
 @network_errors()
 def rollout(arguments: list[str]) -> int:
     """Drive a robot until its strategy ends, Ctrl-C, or the policy is lost for good."""
+    if {"-h", "--help"} & set(arguments):
+        print(_USAGE)
+        sys.stdout.flush()
     from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
     from lerobot.utils.import_utils import register_third_party_plugins
-    from lerobot.utils.process import ProcessSignalHandler
     from lerobot.utils.utils import init_logging
 
     import lefleet.robots  # noqa: F401 - registers the simulated ones
@@ -17,11 +51,55 @@ def rollout(arguments: list[str]) -> int:
     from lefleet.edge.rollout import run_rollout
 
     register_third_party_plugins()
-    cfg = parse_flags(arguments)
+    cfg = parse_flags([one for one in arguments if one != "--debug"])
     init_logging()
-    shutdown_event = ProcessSignalHandler(use_threads=True, display_pid=False).shutdown_event
-    try:
-        run_rollout(cfg, shutdown_event)
-    except ValueError as error:
-        raise BadInput(f"{error}.") from error
+    logging.getLogger("OpenGL").setLevel(logging.WARNING)
+    shutdown_event = Event()
+    with ExitStack() as stack:
+        stack.enter_context(_stopped_by_signals(shutdown_event))
+        if cfg.display_data:
+            stack.enter_context(_display(cfg.display_mode, cfg.display_ip, cfg.display_port))
+        try:
+            dataset = run_rollout(cfg, shutdown_event)
+        except Refused as error:
+            raise BadInput(f"{error}.") from error
+    if dataset is not None:
+        print(f"{dataset.num_episodes} episodes are in {dataset.root}.")
     return 0
+
+
+@contextmanager
+def _stopped_by_signals(shutdown_event: Event) -> Iterator[None]:
+    """The first signal ends the rollout in order; a second one interrupts what takes long then.
+
+    Where SIGHUP is ignored, as under nohup, it stays ignored. SIGINT never is, as for all commands.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if shutdown_event.is_set() and number != signal.SIGHUP:
+            raise KeyboardInterrupt
+        shutdown_event.set()
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _display(mode: str, ip: str | None, port: int | None) -> Iterator[None]:
+    from lerobot.utils.visualization_utils import init_visualization, shutdown_visualization
+
+    try:
+        init_visualization(mode, session_name="rollout", ip=ip, port=port)
+    except (ImportError, ValueError) as error:
+        raise BadInput(f"display_mode: {error}.") from error
+    try:
+        yield
+    finally:
+        shutdown_visualization(mode)

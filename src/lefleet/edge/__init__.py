@@ -12,13 +12,14 @@
     rollout   one rollout from its config to its end
 
 The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors`,
-`records` and `recording` of lefleet, the client and LeRobot; not `robots`, since it drives any LeRobot robot. `cli`
-may import it. Observations come from the robot and go to a policy server through the client; chunks
-come back, and their actions go through the guard to the robot.
+`records` and `recording` of lefleet, the client and LeRobot; not `robots`, since it drives any
+LeRobot robot. `cli` and `testbed` may import it. Observations come from the robot and go to a
+policy server through the client; chunks come back, and their actions go through the guard to the
+robot.
 """
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.context import build_remote_context
+from lefleet.edge.context import build_context
 from lefleet.edge.engine import LockStepEngine, RemoteInferenceEngine
 from lefleet.edge.guard import GuardConfig, GuardedRobot
 
@@ -28,5 +29,5 @@ __all__ = [
     "LockStepEngine",
     "RemoteInferenceConfig",
     "RemoteInferenceEngine",
-    "build_remote_context",
+    "build_context",
 ]

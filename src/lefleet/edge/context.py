@@ -6,7 +6,8 @@ weights are loaded. It differs in three things: the guard is around every robot,
 vectors beside its state, and with a server there are no weights here.
 """
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -26,12 +27,26 @@ from lerobot.rollout.robot_wrapper import ThreadSafeRobot
 from lerobot.teleoperators import Teleoperator, make_teleoperator_from_config
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.datasets import dataset_features, open_dataset
+from lefleet.edge.datasets import dataset_features, open_dataset, require_folder
 from lefleet.edge.engine import connect, create_engine, require_same_policy
 from lefleet.edge.features import features_of
 from lefleet.edge.guard import GuardConfig, GuardedRobot
 from lefleet.edge.local import LocalPolicy
+from lefleet.errors import LeFleetError
 from lerobot_policy_lefleet import LefleetConfig
+
+
+class ReportingRobot(ThreadSafeRobot):
+    """LeRobot's lock around a robot; `on_sent` is called after each command."""
+
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        self.on_sent: Callable[[], None] = lambda: None
+
+    def send_action(self, action: Any) -> Any:
+        sent = super().send_action(action)
+        self.on_sent()
+        return sent
 
 
 class Driver(NamedTuple):
@@ -55,15 +70,17 @@ def build_context(
     Raises what `RemotePolicy` raises if no server takes the robot, BadInput and ValueError for
     settings that cannot work. The robot is then not connected, or disconnected again.
     """
+    require_folder(cfg)
     guarded = GuardedRobot(robot or make_robot_from_config(cfg.robot), guard or GuardConfig())
-    wrapper = ThreadSafeRobot(guarded)
-    features = dataset_features(guarded)
+    wrapper = ReportingRobot(guarded)
+    features = dataset_features(guarded, video=cfg.dataset is None or cfg.dataset.video)
     with ExitStack() as opened:
         driver = _driver(cfg, guarded, wrapper, features, shutdown_event)
         opened.callback(driver.engine.stop)
-        guarded.connect()
-        opened.callback(guarded.disconnect)
-        observation = guarded.get_observation()
+        with _device_errors("robot"):
+            guarded.connect()
+            opened.callback(guarded.disconnect)
+            observation = guarded.get_observation()
         dataset = open_dataset(cfg, guarded, features)
         if dataset is not None:
             opened.callback(dataset.finalize)
@@ -99,9 +116,6 @@ def build_context(
     )
 
 
-build_remote_context = build_context
-
-
 def _driver(
     cfg: RolloutConfig,
     guarded: GuardedRobot,
@@ -111,7 +125,7 @@ def _driver(
 ) -> Driver:
     config = cfg.inference
     if not isinstance(config, RemoteInferenceConfig):
-        local = LocalPolicy.load(cfg)
+        local = LocalPolicy.load(cfg, features)
         names = local.action_names(list(features["action"]["names"]))
         engine = local.engine(cfg, wrapper, features, names, shutdown_event)
         return Driver(engine, names, local)
@@ -140,5 +154,20 @@ def _teleoperator(cfg: RolloutConfig) -> Teleoperator | None:
     if cfg.teleop is None:
         return None
     teleop = make_teleoperator_from_config(cfg.teleop)
-    teleop.connect()
+    with _device_errors("teleoperator"):
+        teleop.connect()
     return teleop
+
+
+@contextmanager
+def _device_errors(device: str) -> Iterator[None]:
+    """A device that is not there, or asks for something that nobody can answer, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise LeFleetError(f"The {device} cannot be connected: {error}.") from error
+    except EOFError as error:
+        raise LeFleetError(
+            f"The {device} asks a question, and stdin is no terminal.",
+            "It is probably not calibrated: run lerobot-calibrate first.",
+        ) from error

@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 import torch
-from lerobot.configs import PreTrainedConfig
+from lerobot.configs import FeatureType, PreTrainedConfig
 from lerobot.rollout.inference.base import InferenceEngine
 from lerobot.utils.constants import ACTION
 
@@ -49,25 +49,25 @@ def connect(config: RemoteInferenceConfig, robot: RobotFeatures, *, task: str) -
 
 def require_same_policy(config: PreTrainedConfig, served: Capabilities) -> None:
     """Refuse a server whose policy is not that of `--policy.path`, whose config alone is read."""
-    kind = served.contract.policy_type
-    if config.type != kind:
-        raise BadInput(
-            f"policy.path: a policy of type {config.type}, and the server serves {kind}.",
-            "Leave --policy.path out to take what is served.",
-        )
-    here = {key: feature.shape for key, feature in config.output_features.items()}
-    actions = len(served.contract.action_names)
-    if here.get(ACTION, (actions,))[0] != actions:
-        raise BadInput(
-            f"policy.path: its actions have {here[ACTION][0]} columns, the server's {actions}.",
-            "Leave --policy.path out to take what is served.",
-        )
+    contract = served.contract
+    columns = {key: len(names) for key, names in contract.vectors.items()}
+    columns[ACTION] = len(contract.action_names)
+    features = {**config.input_features, **config.output_features}
+    # An image's size is no matter of the policy: it is resized.
+    here = {k: one.shape[0] for k, one in features.items() if one.type is not FeatureType.VISUAL}
+    cameras = sorted(k for k, one in features.items() if one.type is FeatureType.VISUAL)
     chunk_size = getattr(config, "chunk_size", served.chunk_size)
-    if chunk_size != served.chunk_size:
-        raise BadInput(
-            f"policy.path: its chunks have {chunk_size} steps, the server's {served.chunk_size}.",
-            "Leave --policy.path out to take what is served.",
-        )
+    for what, mine, theirs in (
+        ("type", config.type, contract.policy_type),
+        *((f"columns of {k}", here.get(k, 0), columns.get(k, 0)) for k in {**here, **columns}),
+        ("cameras", ", ".join(cameras) or "none", ", ".join(sorted(contract.cameras)) or "none"),
+        ("steps of a chunk", chunk_size, served.chunk_size),
+    ):
+        if mine != theirs:
+            raise BadInput(
+                f"policy.path: its {what}: {mine}; the server's: {theirs}.",
+                "Leave --policy.path out to take what is served.",
+            )
 
 
 def create_engine(

@@ -1,6 +1,7 @@
 """Episodes of a rollout: where one begins and ends, and whether it succeeded."""
 
 import getpass
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ from lerobot.rollout.inference import InferenceEngine
 from lerobot.rollout.strategies.episodic import EpisodicStrategy
 from lerobot.utils.keyboard_input import apply_recording_control, create_key_listener
 
-from lefleet.recording import Outcome
+from lefleet.errors import LeFleetError
+from lefleet.recording import Outcome, RecordedDataset, undo_label
 
+_LOG = logging.getLogger(__name__)
 _CONTROLS = {
     **dict.fromkeys(("right", "n"), "right"),
     **dict.fromkeys(("left", "r"), "left"),
@@ -27,23 +30,49 @@ class EpisodeLabels:
     """What is known of the present episode's outcome.
 
     A person's key wins over what a simulation says. Keys come from the keyboard's thread, and the
-    recorder reads on the control loop's: one lock guards the key.
+    recorder reads on the control loop's: one lock guards the key and the number of the episode that
+    was saved with one.
     """
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, dataset: RecordedDataset | None, *, is_episodic: bool) -> None:
         self._robot = robot
+        self._dataset = dataset
+        self._is_episodic = is_episodic
+        self._who = _user()
         self._lock = threading.Lock()
         self._key: bool | None = None
+        self._saved: int | None = None
 
-    def press(self, success: bool | None) -> None:
+    def press(self, success: bool) -> None:
         with self._lock:
             self._key = success
+        _LOG.info("The episode is labelled a %s.", "success" if success else "failure")
+
+    def undo(self) -> None:
+        """Take back the key of this episode; without one, that of the episode before."""
+        with self._lock:
+            is_pressed, self._key = self._key is not None, None
+            saved, self._saved = self._saved, None if not is_pressed else self._saved
+        if is_pressed:
+            _LOG.info("The label is taken back.")
+        elif saved is not None and self._dataset is not None:
+            try:
+                undo_label(self._dataset.root, "key", self._who, episode=saved)
+            except (OSError, LeFleetError) as error:
+                _LOG.warning("The label of episode %d is not taken back: %s", saved, error)
+            else:
+                _LOG.info("The label of episode %d is taken back.", saved)
 
     def begin(self) -> None:
-        """A new episode: no key was pressed yet, and a simulated scene is set up anew."""
-        self.press(None)
+        """The policy starts afresh: no key was pressed yet, and a simulated scene is set up anew.
+
+        Where a policy also starts afresh within an episode, as after a correction, a scene that is
+        not finished goes on.
+        """
+        with self._lock:
+            self._key = None
         extras = getattr(self._robot, "extras", None)
-        if extras is not None and extras.steps:
+        if extras is not None and (extras.steps if self._is_episodic else extras.finished):
             self._robot.new_episode()
 
     @property
@@ -52,16 +81,21 @@ class EpisodeLabels:
         return bool(getattr(getattr(self._robot, "extras", None), "finished", False))
 
     def outcome(self) -> Outcome | None:
-        """What the recorder writes down for the episode; None if nobody said anything."""
+        """What the recorder writes down for the episode that it saves; None if nothing is known.
+
+        Of an episode that was cut off, a simulation does not know whether it would have succeeded.
+        """
         extras = getattr(self._robot, "extras", None)
         progress = None if extras is None else float(extras.progress)
         with self._lock:
-            if self._key is not None:
-                who = getpass.getuser()
-                return Outcome(success=self._key, progress=progress, source="key", who=who)
+            key, self._saved = self._key, None
+            if key is not None:
+                self._saved = self._dataset and self._dataset.meta.total_episodes
+                return Outcome(success=key, progress=progress, source="key", who=self._who)
         if extras is None:
             return None
-        return Outcome(success=bool(extras.success), progress=progress, source="environment")
+        success = bool(extras.success) if extras.finished else None
+        return Outcome(success=success, progress=progress, source="environment")
 
 
 class EpisodeEngine(InferenceEngine):
@@ -124,12 +158,25 @@ class LabelledEpisodes(EpisodicStrategy):
         if key in _CONTROLS:
             apply_recording_control(_CONTROLS[key], self._events)
         elif key == "u":
-            self._labels.press(None)
+            self._labels.undo()
         elif key in ("s", "f"):
             self._labels.press(key == "s")
-            apply_recording_control("right", self._events)
+            self._events["exit_early"] = True
+
+    def _policy_loop(self, **arguments: Any) -> None:
+        # A key that was pressed while the last episode was saved must not end this one.
+        self._events["exit_early"] = self._events["stop_recording"]
+        super()._policy_loop(**arguments)
 
     def _process_observation_and_notify(self, processors: Any, obs_raw: dict[str, Any]) -> Any:
         if self._labels.is_finished:
             self._events["exit_early"] = True
         return super()._process_observation_and_notify(processors, obs_raw)
+
+
+def _user() -> str:
+    """Who presses the keys; empty in a container without users."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -26,8 +26,8 @@ class GuardConfig:
     """Limits of the commands that may reach the driver. Without any, only NaN is stopped.
 
     On the command line:
-        --inference.guard.limits='{shoulder_pan.pos: [-90, 90], x.vel: [-0.2, 0.2]}'
-        --inference.guard.max_step=5
+        --guard.limits='{shoulder_pan.pos: [-90, 90], x.vel: [-0.2, 0.2]}'
+        --guard.max_step=5
     """
 
     mode: Literal["clamp", "refuse"] = "clamp"

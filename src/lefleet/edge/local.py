@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+from lerobot.configs import FeatureType, PreTrainedConfig
 from lerobot.policies.factory import make_pre_post_processors
 from lerobot.policies.pretrained import PreTrainedPolicy
 from lerobot.processor.relative_action_processor import RelativeActionsProcessorStep
@@ -17,6 +18,7 @@ from lerobot.rollout.inference import (
 )
 from lerobot.rollout.inference.rtc import supports_rtc_inference
 from lerobot.rollout.robot_wrapper import ThreadSafeRobot
+from lerobot.utils.constants import ACTION, OBS_IMAGES
 
 from lefleet.errors import BadInput
 
@@ -30,13 +32,19 @@ class LocalPolicy:
     after: Any
 
     @classmethod
-    def load(cls, cfg: RolloutConfig) -> "LocalPolicy":
-        """As LeRobot's `build_rollout_context` loads it, but without torch.compile."""
+    def load(cls, cfg: RolloutConfig, features: dict[str, Any]) -> "LocalPolicy":
+        """As LeRobot's `build_rollout_context` loads it, but without torch.compile.
+
+        `features` are those of the robot: a policy that does not fit them is refused.
+        """
         if cfg.use_torch_compile:
             raise BadInput(
                 "use_torch_compile: lefleet rollout does not compile policies.",
                 "Leave it out, or use lerobot-rollout.",
             )
+        require_fitting(cfg.policy, features, cfg.rename_map)
+        if hasattr(cfg.policy, "compile_model"):
+            cfg.policy.compile_model = False
         policy = _load_pretrained_policy(cfg.policy)
         if isinstance(cfg.inference, RTCInferenceConfig):
             _prepare_rtc(policy, cfg.inference)
@@ -87,6 +95,38 @@ class LocalPolicy:
             device=cfg.device,
             shutdown_event=shutdown_event,
         )
+
+
+def require_fitting(
+    config: PreTrainedConfig, features: dict[str, Any], renamed: dict[str, str]
+) -> None:
+    """Refuse a policy whose inputs or actions the robot does not have, before anything moves."""
+    here = {renamed.get(key, key): tuple(one["shape"]) for key, one in features.items()}
+    wanted = {
+        key: tuple(one.shape)
+        for key, one in config.input_features.items()
+        # Images are resized, and LeRobot lets a policy do without some of its cameras.
+        if one.type is not FeatureType.VISUAL
+    }
+    wanted[ACTION] = tuple(config.output_features[ACTION].shape)
+    for key, shape in wanted.items():
+        if here.get(key) != shape:
+            has = f"{here[key][0]}" if key in here else "none"
+            raise BadInput(
+                f"policy.path: it needs {key} with {shape[0]} numbers, the robot has {has}.",
+                "Choose a checkpoint that was trained for this robot.",
+            )
+    seen = {key for key, one in config.input_features.items() if one.type is FeatureType.VISUAL}
+    cameras = {key for key in here if key.startswith(f"{OBS_IMAGES}.")}
+    if not (seen <= cameras or cameras <= seen):
+        raise BadInput(
+            f"policy.path: it sees {_listed(seen)}, the robot has {_listed(cameras)}.",
+            "Say which is which: --rename_map='{ROBOT: POLICY}'",
+        )
+
+
+def _listed(keys: set[str]) -> str:
+    return ", ".join(sorted(keys)) or "nothing"
 
 
 def _prepare_rtc(policy: PreTrainedPolicy, config: RTCInferenceConfig) -> None:

@@ -1,49 +1,70 @@
 """One rollout from its config to its end: LeRobot's strategies on a guarded robot."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Event
 
 from lerobot.robots import Robot
 from lerobot.rollout import create_strategy
-from lerobot.rollout.configs import EpisodicStrategyConfig
+from lerobot.rollout.configs import EpisodicStrategyConfig, HighlightStrategyConfig
+from lerobot.rollout.context import RolloutContext
 from lerobot.rollout.inference import InferenceEngine
 from lerobot.rollout.strategies import RolloutStrategy
 
-from lefleet.edge.context import build_context
+from lefleet.edge.context import ReportingRobot, build_context
+from lefleet.edge.datasets import RolloutDataset
 from lefleet.edge.engine import RemoteInferenceEngine
 from lefleet.edge.episodes import EpisodeEngine, EpisodeLabels, LabelledEpisodes
-from lefleet.edge.flags import EdgeRolloutConfig
+from lefleet.edge.flags import EdgeRolloutConfig, plain_error
 from lefleet.errors import LeFleetError
-from lefleet.recording import RecordedDataset
 from lefleet_client.stream import Executed
 
 _LOG = logging.getLogger(__name__)
 
 
-def run_rollout(cfg: EdgeRolloutConfig, shutdown_event: Event, robot: Robot | None = None) -> None:
-    """Drive the robot until the strategy ends; raises why the policy was lost, if it was.
+def run_rollout(
+    cfg: EdgeRolloutConfig, shutdown_event: Event, robot: Robot | None = None
+) -> RolloutDataset | None:
+    """Drive the robot until the strategy ends; what was recorded, if anything was to be.
 
-    Whatever happens, the strategy's teardown drives the robot to its initial pose and disconnects
-    it, before anything is uploaded.
+    Whatever happens, the robot is driven to its initial pose and disconnected, before anything is
+    uploaded. Raises BadInput for settings that cannot work, and LeFleetError for what went wrong
+    later: the policy was lost, the recording ended early, an upload failed.
     """
-    ctx = build_context(cfg, shutdown_event, robot, cfg.guard)
-    engine = ctx.policy.inference
-    labels = EpisodeLabels(ctx.hardware.robot_wrapper.inner)
-    ctx.policy.inference = EpisodeEngine(engine, on_reset=labels.begin)
-    if isinstance(ctx.data.dataset, RecordedDataset):
-        ctx.data.dataset.attach(executed=_source(engine), outcome=labels.outcome)
-    strategy = strategy_of(cfg, labels)
+    try:
+        ctx = build_context(cfg, shutdown_event, robot, cfg.guard)
+    except (NotImplementedError, ValueError) as error:
+        raise plain_error(error) from error
+    engine, dataset = ctx.policy.inference, ctx.data.dataset
+    strategy = _prepare(cfg, ctx)
+    problems: list[str] = []
     try:
         strategy.setup(ctx)
         strategy.run(ctx)
     except KeyboardInterrupt:
-        _LOG.info("interrupted")
+        _LOG.info("Interrupted.")
     finally:
-        strategy.teardown(ctx)
-    if cfg.uploads and ctx.data.dataset is not None and ctx.data.dataset.num_episodes:
-        ctx.data.dataset.push_to_hub(tags=cfg.dataset.tags, private=cfg.dataset.private)
-    _require_alive(engine)
+        problems += _tear_down(strategy, ctx)
+    problems += _why_dead(cfg, engine)
+    problems += _why_incomplete(dataset)
+    problems += _why_not_uploaded(cfg, dataset)
+    if problems:
+        raise LeFleetError(" ".join(problems))
+    return dataset
+
+
+def _prepare(cfg: EdgeRolloutConfig, ctx: RolloutContext) -> RolloutStrategy:
+    """The strategy; and the engine, the dataset and the keys are told of each other."""
+    engine, dataset, robot = ctx.policy.inference, ctx.data.dataset, ctx.hardware.robot_wrapper
+    is_episodic = isinstance(cfg.strategy, EpisodicStrategyConfig)
+    labels = EpisodeLabels(robot.inner, dataset, is_episodic=is_episodic)
+    ctx.policy.inference = EpisodeEngine(engine, on_reset=labels.begin)
+    if dataset is not None:
+        dataset.attach(executed=_source(engine), outcome=labels.outcome)
+    if isinstance(cfg.strategy, HighlightStrategyConfig) and isinstance(robot, ReportingRobot):
+        # It adds frames seconds after their actions.
+        robot.on_sent = dataset.acted
+    return LabelledEpisodes(cfg.strategy, labels) if is_episodic else create_strategy(cfg.strategy)
 
 
 def _source(engine: InferenceEngine) -> Callable[[], Executed | None]:
@@ -53,18 +74,53 @@ def _source(engine: InferenceEngine) -> Callable[[], Executed | None]:
     return lambda: None
 
 
-def strategy_of(cfg: EdgeRolloutConfig, labels: EpisodeLabels) -> RolloutStrategy:
-    """LeRobot's strategy; recording in episodes has keys for success and failure too."""
-    if isinstance(cfg.strategy, EpisodicStrategyConfig):
-        return LabelledEpisodes(cfg.strategy, labels)
-    return create_strategy(cfg.strategy)
+def _tear_down(strategy: RolloutStrategy, ctx: RolloutContext) -> list[str]:
+    """As the strategy does it, and if that fails, what matters of it; why it failed.
 
-
-def _require_alive(engine: InferenceEngine) -> None:
-    if isinstance(engine, RemoteInferenceEngine) and engine.failed:
-        raise LeFleetError(
-            f"The robot stopped: {engine.status.state.reason}.",
-            "It was driven to its initial pose. See: lefleet fleet",
+    LeRobot's order is keyboard, dataset, robot: a terminal that was closed would leave the robot
+    where it is. A second Ctrl-C only skips the way to the initial pose.
+    """
+    robot, dataset = ctx.hardware.robot_wrapper.inner, ctx.data.dataset
+    try:
+        strategy.teardown(ctx)
+    except Exception as error:  # noqa: BLE001 - the robot comes first, whatever it is
+        _LOG.exception("The strategy did not end as it should.")
+        strategy._teardown_hardware(  # noqa: SLF001 - LeRobot has no other way to do only this
+            ctx.hardware, return_to_initial_position=ctx.runtime.cfg.return_to_initial_position
         )
-    if engine.failed:
-        raise LeFleetError("The robot stopped, because its policy failed.", "See the log above.")
+        return [f"The strategy did not end as it should: {error}."]
+    finally:
+        ctx.policy.inference.stop()
+        if robot.is_connected:
+            robot.disconnect()
+        if dataset is not None:
+            dataset.finalize()
+    return []
+
+
+def _why_dead(cfg: EdgeRolloutConfig, engine: InferenceEngine) -> Iterator[str]:
+    if not engine.failed:
+        return
+    why = "its policy failed, see the log"
+    if isinstance(engine, RemoteInferenceEngine):
+        why = engine.status.state.reason
+    where = "driven to its initial pose" if cfg.return_to_initial_position else "left where it was"
+    yield f"The rollout ended: {why}. The robot was {where}."
+
+
+def _why_incomplete(dataset: RolloutDataset | None) -> Iterator[str]:
+    if dataset is not None and dataset.ended:
+        yield (
+            f"The recording ended early: {dataset.ended}. {dataset.dropped_frames} frames are lost; "
+            f"{dataset.num_episodes} episodes are in {dataset.root}."
+        )
+
+
+def _why_not_uploaded(cfg: EdgeRolloutConfig, dataset: RolloutDataset | None) -> Iterator[str]:
+    if not cfg.uploads or cfg.dataset is None or dataset is None or not dataset.num_episodes:
+        return
+    try:
+        dataset.upload(tags=cfg.dataset.tags, private=cfg.dataset.private)
+    except Exception as error:  # noqa: BLE001 - of the hub's libraries, of the network's
+        reason = " ".join(str(error).split()) or type(error).__name__
+        yield f"The dataset is not uploaded: {reason}. It is complete in {dataset.root}."

@@ -17,7 +17,7 @@ from lerobot.rollout.context import RolloutContext
 from lerobot.rollout.strategies.core import send_next_action
 from lerobot.utils.action_interpolator import ActionInterpolator
 
-from lefleet.edge import RemoteInferenceConfig, build_remote_context
+from lefleet.edge import RemoteInferenceConfig, build_context
 from lefleet.errors import StageFailed
 from lefleet.records import DrivenEpisode
 from lefleet.robots import LeFleetSimConfig
@@ -133,7 +133,7 @@ def connected(
         fps=FPS,
         task=TASKS[robot.task].instruction,
     )
-    ctx = build_remote_context(cfg, shutdown)
+    ctx = build_context(cfg, shutdown)
     engine = ctx.policy.inference
     try:
         engine.reset()
