@@ -111,7 +111,7 @@ def test_the_summary_explains_what_latency_did(capsys):
     show_summary(status.summary(is_interrupted=True))
     text = capsys.readouterr().out
     assert text.startswith("demo:blessed: 1 of 2 episodes succeeded, 2 robots on one server, round")
-    assert "(interrupted)" in text.splitlines()[0]
+    assert text.splitlines()[0].endswith("round trips 200 ms longer, 1 cut off (interrupted)")
     assert "A round trip takes 231 ms (p95), the executed part of a chunk lasts 62 ms" in text
     assert "lefleet profile demo:blessed" in text
     assert "50 of 300 ticks came late" in text

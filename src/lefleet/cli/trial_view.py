@@ -221,7 +221,7 @@ def _title(summary: TrialSummary) -> str:
     title = (
         f"{printable(summary.checkpoint)}: {summary.successes} of "
         f"{_count(summary.episodes, 'episode')} succeeded, {_count(len(summary.robots), 'robot')} "
-        f"on one server{added}{jitter}"
+        f"on one server{added}{jitter}{f', {summary.cut} cut off' if summary.cut else ''}"
     )
     return f"{title} (interrupted)" if summary.is_interrupted else title
 

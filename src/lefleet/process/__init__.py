@@ -5,8 +5,8 @@
     pool         hands work to a few workers as JSON lines and takes answers as they come
     liveness     finds processes by a mark in their environment, and tells whether a lock is held
 
-Imports `errors`; `rollouts`, `stages`, `ledger`, `loop` and `cli` use it. Data goes down a child's
-stdin and comes back on its stdout; its stderr is a log file.
+Imports `errors`; `rollouts`, `stages`, `ledger`, `loop`, `testbed`, `trial` and `cli` use it. Data
+goes down a child's stdin and comes back on its stdout; its stderr is a log file.
 """
 
 from lefleet.process.fork import allow_forks, obstacle

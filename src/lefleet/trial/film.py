@@ -18,7 +18,7 @@ from lefleet.robots.command import parse_command
 from lefleet.robots.scene import Scene, SimExtras
 from lefleet.rollouts.episode import Film
 from lefleet.sim.encode import ACTION_NAMES
-from lefleet.sim.render import graphics_problem
+from lefleet.sim.render import GL_REMEDY, graphics_problem
 from lefleet.sim.world import MAX_STEPS
 from lefleet.trial.members import take_stdout
 from lefleet.trial.messages import Filmed, FilmWork
@@ -61,7 +61,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_LOWEST_PRIORITY)
     say = take_stdout()
-    problem = graphics_problem()
+    problem = f"{found} {GL_REMEDY}" if (found := graphics_problem()) else ""
     for line in sys.stdin.buffer:
         work = msgspec.json.decode(line, type=FilmWork)
         say(Filmed(path=work.path, problem=problem) if problem else film(work, scene_of(work.task)))

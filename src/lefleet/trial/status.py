@@ -51,6 +51,8 @@ class TrialSummary(Strict, frozen=True, kw_only=True):
     """Whether a signal ended it before all episodes had ended."""
     episodes: int
     successes: int
+    cut: int
+    """Episodes that were cut off because the time was up."""
     robots: tuple[RobotSummary, ...]
     out: str
     films: tuple[str, ...]
@@ -150,6 +152,7 @@ class TrialStatus:
             is_interrupted=is_interrupted,
             episodes=sum(one.episodes for one in robots),
             successes=sum(one.successes for one in robots),
+            cut=self.episodes - sum(one.episodes for one in robots),
             robots=robots,
             out=self.request.out,
             films=tuple(one.path for one in self.films if not one.problem),
