@@ -134,11 +134,9 @@ def test_a_killed_recording_is_continued(recorder, tmp_path, finished):
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("mode", ["state", "images", "streaming", "staged"])
-def test_a_kill_at_every_third_line_of_saving(recorder, tmp_path, mode):
-    recorder.begin(tmp_path / "lines", mode, episodes=2)
-    _, lines, _ = recorder.end()
-    assert sweep(recorder, tmp_path, mode, lines // 3) == {1, 2}
+@pytest.mark.parametrize("mode", list(frames.MODES))
+def test_a_kill_at_many_more_lines_of_saving(recorder, tmp_path, mode):
+    assert sweep(recorder, tmp_path, mode, 150) == {1, 2}
 
 
 @pytest.mark.chaos
