@@ -90,7 +90,8 @@ class EpisodeLabels:
         with self._lock:
             key, self._saved = self._key, None
             if key is not None:
-                self._saved = self._dataset and self._dataset.meta.total_episodes
+                # Not "if self._dataset": a dataset without frames counts as False.
+                self._saved = None if self._dataset is None else self._dataset.meta.total_episodes
                 return Outcome(success=key, progress=progress, source="key", who=self._who)
         if extras is None:
             return None

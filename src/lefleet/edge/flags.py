@@ -160,18 +160,18 @@ def _complaint(printed: str) -> str:
     ):
         name, value, choices = choice.groups()
         known = re.findall(r"'([^']+)'", choices)
-        return f"{name}: there is no {value!r}. {_near(value, known) or _list(known)}".strip()
+        return f"{name}: there is no {value!r}. {_near(value, known, 3) or _list(known)}".strip()
     if flag := re.match(r"unrecognized arguments: (\S+)", wrong):
         written = flag[1].partition("=")[0]
         if not written.startswith("--"):
             return f"Unexpected argument {written}: flags are written --NAME=VALUE."
         known = re.findall(r"--[\w.]+", usage)
-        return f"There is no flag {written}. {_near(written, known)}".strip()
+        return f"There is no flag {written}. {_near(written, known, 1)}".strip()
     return f"{wrong.replace('`', '')}."
 
 
-def _near(word: str, known: list[str]) -> str:
-    near = get_close_matches(word, dict.fromkeys(known), n=3, cutoff=0.75)
+def _near(word: str, known: list[str], most: int) -> str:
+    near = get_close_matches(word, dict.fromkeys(known), n=most)
     return f"Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -111,8 +111,8 @@ def _why_dead(cfg: EdgeRolloutConfig, engine: InferenceEngine) -> Iterator[str]:
 def _why_incomplete(dataset: RolloutDataset | None) -> Iterator[str]:
     if dataset is not None and dataset.ended:
         yield (
-            f"The recording ended early: {dataset.ended}. {dataset.dropped_frames} frames are lost; "
-            f"{dataset.num_episodes} episodes are in {dataset.root}."
+            f"The recording ended early: {dataset.ended}. Lost frames: {dataset.dropped_frames}, "
+            f"kept episodes: {dataset.num_episodes}, in {dataset.root}."
         )
 
 
