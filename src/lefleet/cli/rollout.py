@@ -42,6 +42,7 @@ def rollout(arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         print(_USAGE)
         sys.stdout.flush()
+    from datasets import disable_progress_bars
     from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
     from lerobot.utils.import_utils import register_third_party_plugins
     from lerobot.utils.utils import init_logging
@@ -53,6 +54,7 @@ def rollout(arguments: list[str]) -> int:
     register_third_party_plugins()
     cfg = parse_flags([one for one in arguments if one != "--debug"])
     init_logging()
+    disable_progress_bars()
     logging.getLogger("OpenGL").setLevel(logging.WARNING)
     shutdown_event = Event()
     with ExitStack() as stack:
