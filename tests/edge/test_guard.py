@@ -205,7 +205,7 @@ def test_counts_and_one_log_line_a_second(caplog):
         robot.disconnect()
     assert robot.counts[:3] == (1, 100, 1)
     assert robot.counts.reasons == {("a.pos", "above limit"): 100, ("a.pos", "not finite"): 1}
-    assert robot.last_sent == {"a.pos": 0.5}
+    assert robot.last_sent == {"a.pos": 0.5, "c.vel": 0.0, "d.vel": 0.0}
     lines = [record.message for record in caplog.records]
     assert lines[0] == "Guard: 1 × clamped (a.pos above limit)"
     assert lines[1] == "Guard: 50 × clamped (a.pos above limit)"
@@ -224,6 +224,28 @@ def test_a_command_that_the_driver_did_not_take_is_not_the_last_one():
     assert robot.last_sent == {}
 
 
+def test_a_robot_that_moves_by_velocity_is_halted():
+    driver = Driver()
+    robot = GuardedRobot(driver, GuardConfig())
+    robot.halt()
+    assert driver.received == [], "nothing was in force"
+    robot.send_action({"a.pos": 1.0, "c.vel": 0.4, "d.vel": 0.0})
+    robot.halt()
+    robot.halt()
+    assert driver.received[1:] == [{"a.pos": 1.0, "c.vel": 0.0, "d.vel": 0.0}]
+
+
+def test_a_command_without_velocities_stops_them():
+    """As LeRobot's way to the initial pose sends it."""
+    driver = Driver()
+    robot = GuardedRobot(driver, GuardConfig(mode="refuse", limits={"a.pos": (-1.0, 1.0)}))
+    robot.send_action({"a.pos": 0.1, "c.vel": 0.4})
+    robot.send_action({"a.pos": 0.2})
+    assert driver.received[-1] == {"a.pos": 0.2, "c.vel": 0.0, "d.vel": 0.0}
+    robot.send_action({"a.pos": math.nan, "c.vel": 0.4})
+    assert driver.received[-1] == {"a.pos": 0.2, "c.vel": 0.0, "d.vel": 0.0}
+
+
 @pytest.fixture
 def simulated(tmp_path) -> LeFleetSim:
     config = LeFleetSimConfig(calibration_dir=tmp_path, time="stepped", horizon=500)
@@ -236,7 +258,7 @@ def test_everything_else_is_the_wrapped_robots(simulated):
     wrapper = ThreadSafeRobot(robot)
     assert isinstance(robot, Robot)
     assert wrapper.inner.inner is simulated
-    assert wrapper.name == wrapper.robot_type == "lefleet_sim"
+    assert (wrapper.name, wrapper.robot_type) == (simulated.name, simulated.robot_type)
     assert wrapper.observation_features == simulated.observation_features
     assert wrapper.action_features == simulated.action_features
     assert wrapper.cameras == {}

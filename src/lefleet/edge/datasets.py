@@ -1,12 +1,15 @@
 """What a robot records: the features of its frames, and a dataset that survives a kill."""
 
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lerobot.datasets import aggregate_pipeline_dataset_features, create_initial_features
 from lerobot.processor import make_default_processors
 from lerobot.rollout.configs import BaseStrategyConfig, DAggerStrategyConfig, RolloutConfig
+from lerobot.utils.constants import ACTION
 from lerobot.utils.feature_utils import combine_feature_dicts
 
 from lefleet.edge.features import vectors_of
@@ -18,16 +21,28 @@ _LOG = logging.getLogger(__name__)
 
 
 class RolloutDataset(RecordedDataset):
-    """What LeRobot's strategies record into, without two traps of theirs.
+    """What LeRobot's strategies record into, without three traps of theirs.
 
     They save an episode that has no frames yet, which ends the rollout with an error: here it is
-    not saved. And they upload while the robot waits in its last pose: here `upload` does that,
-    after the robot is disconnected.
+    not saved. They upload while the robot waits in its last pose: here `upload` does that, after
+    the robot is disconnected. And they record the action that was asked for: here it is the one
+    that the guard let through, where frames are added in the tick of their action (all strategies
+    but highlight).
     """
+
+    corrected: Callable[[], Mapping[str, float]] = staticmethod(dict)
+    """The command of this tick, if the guard changed it; else empty."""
+
+    def add_frame(self, frame: dict[str, Any]) -> None:
+        sent = self.corrected()
+        names = self.features[ACTION]["names"]
+        if all(name in sent for name in names):
+            frame = {**frame, ACTION: np.array([sent[name] for name in names], np.float32)}
+        super().add_frame(frame)
 
     def save_episode(self, *arguments: Any, **settings: Any) -> None:
         if not arguments and not self.has_pending_frames():
-            _LOG.info("The episode has no frames and is not saved.")
+            _LOG.debug("The episode has no frames and is not saved.")
             return
         super().save_episode(*arguments, **settings)
 

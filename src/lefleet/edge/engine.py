@@ -1,7 +1,6 @@
 """LeRobot's inference engine with the policy on a server: streamed, or in lock-step."""
 
 import logging
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -93,7 +92,7 @@ def create_engine(
         config.stream_settings(features.fps),
         action_names=action_names,
         convert=convert,
-        positions=partial(positions_in, action_names),
+        positions=lambda seen: positions_in(action_names, robot.last_sent, seen),
         task=task,
         robot_type=features.robot_type,
         on_dead=shutdown_event.set,
@@ -174,3 +173,8 @@ class LockStepEngine(InferenceEngine):
 
     def get_action(self, obs_frame: dict[str, Any] | None) -> torch.Tensor:  # noqa: ARG002
         return torch.from_numpy(self._lockstep.next_action(self._observation))
+
+    @property
+    def executed(self) -> Executed:
+        """Where the newest action came from."""
+        return self._lockstep.executed

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lerobot.robots import Robot
 from lerobot.rollout.configs import EpisodicStrategyConfig
 from lerobot.rollout.context import RolloutContext
 from lerobot.rollout.inference import InferenceEngine
+from lerobot.rollout.strategies.dagger import DAggerPhase, DAggerStrategy
 from lerobot.rollout.strategies.episodic import EpisodicStrategy
 from lerobot.utils.keyboard_input import apply_recording_control, create_key_listener
 
+from lefleet.edge.guard import GuardedRobot
 from lefleet.errors import LeFleetError
 from lefleet.recording import Outcome, RecordedDataset, undo_label
 
@@ -34,7 +35,9 @@ class EpisodeLabels:
     was saved with one.
     """
 
-    def __init__(self, robot: Robot, dataset: RecordedDataset | None, *, is_episodic: bool) -> None:
+    def __init__(
+        self, robot: GuardedRobot, dataset: RecordedDataset | None, *, is_episodic: bool
+    ) -> None:
         self._robot = robot
         self._dataset = dataset
         self._is_episodic = is_episodic
@@ -42,6 +45,8 @@ class EpisodeLabels:
         self._lock = threading.Lock()
         self._key: bool | None = None
         self._saved: int | None = None
+        self._ended_as: Any = None
+        """The extras of a simulated robot when the episode ended."""
 
     def press(self, success: bool) -> None:
         with self._lock:
@@ -71,9 +76,15 @@ class EpisodeLabels:
         """
         with self._lock:
             self._key = None
+        self._ended_as = None
         extras = getattr(self._robot, "extras", None)
         if extras is not None and (extras.steps if self._is_episodic else extras.finished):
             self._robot.new_episode()
+
+    def end(self) -> None:
+        """The policy drives no more in this episode: what a simulation says now is its outcome."""
+        self._robot.halt()
+        self._ended_as = getattr(self._robot, "extras", None)
 
     @property
     def is_finished(self) -> bool:
@@ -85,7 +96,7 @@ class EpisodeLabels:
 
         Of an episode that was cut off, a simulation does not know whether it would have succeeded.
         """
-        extras = getattr(self._robot, "extras", None)
+        extras = self._ended_as or getattr(self._robot, "extras", None)
         progress = None if extras is None else float(extras.progress)
         with self._lock:
             key, self._saved = self._key, None
@@ -100,24 +111,40 @@ class EpisodeLabels:
 
 
 class EpisodeEngine(InferenceEngine):
-    """An engine that says when an episode begins: strategies reset it then."""
+    """An engine that says when an episode begins: strategies reset it then.
 
-    def __init__(self, inner: InferenceEngine, on_reset: Callable[[], None]) -> None:
+    Whenever the policy stops driving, joints that move by velocity are stopped first: LeRobot's
+    strategies then send nothing for a while, or only positions.
+    """
+
+    def __init__(
+        self, inner: InferenceEngine, robot: GuardedRobot, on_reset: Callable[[], None]
+    ) -> None:
         self.inner = inner
+        self._robot = robot
         self._on_reset = on_reset
 
     def start(self) -> None:
         self.inner.start()
 
     def stop(self) -> None:
+        self.halt()
         self.inner.stop()
 
     def reset(self) -> None:
+        self.halt()
         self._on_reset()
         self.inner.reset()
 
     def pause(self) -> None:
+        self.halt()
         self.inner.pause()
+
+    def halt(self) -> None:
+        try:
+            self._robot.halt()
+        except Exception:  # noqa: BLE001 - of a driver; the engine must stop all the same
+            _LOG.exception("The robot could not be told to stop.")
 
     def resume(self) -> None:
         self.inner.resume()
@@ -168,11 +195,28 @@ class LabelledEpisodes(EpisodicStrategy):
         # A key that was pressed while the last episode was saved must not end this one.
         self._events["exit_early"] = self._events["stop_recording"]
         super()._policy_loop(**arguments)
+        # The episode is saved only after the phase in which the scene is reset.
+        self._labels.end()
 
     def _process_observation_and_notify(self, processors: Any, obs_raw: dict[str, Any]) -> Any:
         if self._labels.is_finished:
             self._events["exit_early"] = True
         return super()._process_observation_and_notify(processors, obs_raw)
+
+
+class StandingDAgger(DAggerStrategy):
+    """LeRobot's DAgger, in which a paused robot stands still.
+
+    LeRobot sends the last action again at every paused tick, and a velocity would go on.
+    """
+
+    def _apply_transition(self, *transition: Any) -> None:
+        _, new_phase, _, _, ctx, last_action = transition
+        if new_phase is DAggerPhase.PAUSED and last_action:
+            # The dict that is sent again.
+            last_action.update({name: 0.0 for name in last_action if name.endswith(".vel")})
+            ctx.hardware.robot_wrapper.send_action(last_action)
+        super()._apply_transition(*transition)
 
 
 def _user() -> str:

@@ -14,6 +14,10 @@ RENAMED = Mapping[str, str]
 """LeRobot's rename_map: keys of the robot's observation to keys of the policy."""
 
 
+_CHANNELS = 3
+"""Depth images are not sent; a policy that needs one is refused by its server."""
+
+
 class DescribedRobot(Protocol):
     """What is read of a robot; LeRobot's ThreadSafeRobot has it too."""
 
@@ -44,7 +48,7 @@ def features_of(
     cameras = {
         renamed.get(key, key): (int(shape[0]), int(shape[1]), int(shape[2]))
         for name, shape in robot.observation_features.items()
-        if isinstance(shape, tuple)
+        if isinstance(shape, tuple) and shape[2] == _CHANNELS
         for key in (f"{OBS_IMAGES}.{name}",)
     }
     actions = (name for name in robot.action_features if name.endswith((".pos", ".vel")))
@@ -76,6 +80,12 @@ class ObservationMap:
         return arrays | {key: np.asarray(observation[name]) for key, name in self._images.items()}
 
 
-def positions_in(action_names: tuple[str, ...], observation: Mapping[str, Any]) -> NDArray[Any]:
-    """The present value of each action's joint, NaN where it is not observed."""
-    return np.array([float(observation.get(name, np.nan)) for name in action_names], np.float32)
+def positions_in(
+    action_names: tuple[str, ...], sent: Mapping[str, float], observation: Mapping[str, Any]
+) -> NDArray[Any]:
+    """The present value of each action's joint; where it is not observed, the last command's.
+
+    NaN where neither is known.
+    """
+    values = [observation.get(name, sent.get(name, np.nan)) for name in action_names]
+    return np.array(values, np.float32)

@@ -206,6 +206,8 @@ class GuardedRobot(Robot):
         self.guard = config
         self.last_sent: Mapping[str, float] = {}
         """The last command that reached the driver."""
+        self.is_corrected = False
+        """Whether that differs from what was asked for."""
         self._observed: dict[str, float] = {}
         self._outcomes: Counter[str] = Counter()
         self._reasons: Counter[tuple[str, Reason]] = Counter()
@@ -264,7 +266,9 @@ class GuardedRobot(Robot):
         """Send what the guard allows; returns what the robot says that it executes."""
         if not self.last_sent and not self._observed:
             self.get_observation()
+        action = self._with_velocities(action)
         judgement = judge(action, self.guard, self.last_sent, self._observed)
+        self.is_corrected = bool(judgement.reasons)
         self._outcomes[judgement.outcome] += 1
         self._reasons.update(judgement.reasons.items())
         executed = self.inner.send_action(dict(judgement.send)) if judgement.send else {}
@@ -273,6 +277,22 @@ class GuardedRobot(Robot):
         if judgement.reasons:
             self._report.add(judgement)
         return executed
+
+    def halt(self) -> None:
+        """Stop joints that move by velocity: they go on until they are told to, whoever drives."""
+        moving = [name for name, value in self.last_sent.items() if name.endswith(".vel") and value]
+        if moving and self.inner.is_connected:
+            self.send_action({**self.last_sent, **dict.fromkeys(moving, 0.0)})
+
+    def _with_velocities(self, action: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A command that names no velocity, as LeRobot's way to the initial pose, means to stand.
+
+        A command in other words than the robot's own actions is left as it is.
+        """
+        own = self.inner.action_features
+        if not own.keys() & action.keys():
+            return action
+        return {**{name: 0.0 for name in own if name.endswith(".vel")}, **action}
 
     @property
     def counts(self) -> GuardCounts:

@@ -2,19 +2,30 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from threading import Event
 
 from lerobot.robots import Robot
 from lerobot.rollout import create_strategy
-from lerobot.rollout.configs import EpisodicStrategyConfig, HighlightStrategyConfig
+from lerobot.rollout.configs import (
+    DAggerStrategyConfig,
+    EpisodicStrategyConfig,
+    HighlightStrategyConfig,
+)
 from lerobot.rollout.context import RolloutContext
 from lerobot.rollout.inference import InferenceEngine
 from lerobot.rollout.strategies import RolloutStrategy
+from lerobot.teleoperators import Teleoperator
 
 from lefleet.edge.context import ReportingRobot, build_context
 from lefleet.edge.datasets import RolloutDataset
-from lefleet.edge.engine import RemoteInferenceEngine
-from lefleet.edge.episodes import EpisodeEngine, EpisodeLabels, LabelledEpisodes
+from lefleet.edge.engine import LockStepEngine, RemoteInferenceEngine
+from lefleet.edge.episodes import (
+    EpisodeEngine,
+    EpisodeLabels,
+    LabelledEpisodes,
+    StandingDAgger,
+)
 from lefleet.edge.flags import EdgeRolloutConfig, plain_error
 from lefleet.errors import LeFleetError
 from lefleet_client.stream import Executed
@@ -58,18 +69,23 @@ def _prepare(cfg: EdgeRolloutConfig, ctx: RolloutContext) -> RolloutStrategy:
     engine, dataset, robot = ctx.policy.inference, ctx.data.dataset, ctx.hardware.robot_wrapper
     is_episodic = isinstance(cfg.strategy, EpisodicStrategyConfig)
     labels = EpisodeLabels(robot.inner, dataset, is_episodic=is_episodic)
-    ctx.policy.inference = EpisodeEngine(engine, on_reset=labels.begin)
+    ctx.policy.inference = EpisodeEngine(engine, robot.inner, on_reset=labels.begin)
     if dataset is not None:
         dataset.attach(executed=_source(engine), outcome=labels.outcome)
     if isinstance(cfg.strategy, HighlightStrategyConfig) and isinstance(robot, ReportingRobot):
         # It adds frames seconds after their actions.
         robot.on_sent = dataset.acted
+    elif dataset is not None:
+        guarded = robot.inner
+        dataset.corrected = lambda: guarded.last_sent if guarded.is_corrected else {}
+    if isinstance(cfg.strategy, DAggerStrategyConfig):
+        return StandingDAgger(cfg.strategy)
     return LabelledEpisodes(cfg.strategy, labels) if is_episodic else create_strategy(cfg.strategy)
 
 
 def _source(engine: InferenceEngine) -> Callable[[], Executed | None]:
     """Where a frame's action came from; only a remote policy's is known."""
-    if isinstance(engine, RemoteInferenceEngine):
+    if isinstance(engine, RemoteInferenceEngine | LockStepEngine):
         return lambda: engine.executed
     return lambda: None
 
@@ -80,7 +96,23 @@ def _tear_down(strategy: RolloutStrategy, ctx: RolloutContext) -> list[str]:
     LeRobot's order is keyboard, dataset, robot: a terminal that was closed would leave the robot
     where it is. A second Ctrl-C only skips the way to the initial pose.
     """
-    robot, dataset = ctx.hardware.robot_wrapper.inner, ctx.data.dataset
+    hardware = ctx.hardware
+    with ExitStack() as left:
+        # In this order from the last to the first, also where one of them is interrupted.
+        left.callback(ctx.policy.inference.stop)
+        if ctx.data.dataset is not None:
+            left.callback(ctx.data.dataset.finalize)
+        for device in (hardware.teleop, hardware.robot_wrapper.inner):
+            left.callback(_disconnect, device)
+        return _tear_down_in_order(strategy, ctx)
+
+
+def _disconnect(device: Robot | Teleoperator | None) -> None:
+    if device is not None and device.is_connected:
+        device.disconnect()
+
+
+def _tear_down_in_order(strategy: RolloutStrategy, ctx: RolloutContext) -> list[str]:
     try:
         strategy.teardown(ctx)
     except Exception as error:  # noqa: BLE001 - the robot comes first, whatever it is
@@ -89,12 +121,6 @@ def _tear_down(strategy: RolloutStrategy, ctx: RolloutContext) -> list[str]:
             ctx.hardware, return_to_initial_position=ctx.runtime.cfg.return_to_initial_position
         )
         return [f"The strategy did not end as it should: {error}."]
-    finally:
-        ctx.policy.inference.stop()
-        if robot.is_connected:
-            robot.disconnect()
-        if dataset is not None:
-            dataset.finalize()
     return []
 
 

@@ -54,8 +54,12 @@ def profile(request: ProfileRequest, stage: StageFolder, progress: Progress) -> 
             request, keys, checkpoint.path, journal=journal, stage=stage, progress=progress
         )
         record = _record(request, tasks, keys, journal, served)
+    envelope = Path(checkpoint.path) / ENVELOPE_FILE
     if record.envelope_ms:
-        write_durably(Path(checkpoint.path) / ENVELOPE_FILE, encode(record))
+        write_durably(envelope, encode(record))
+    elif not record.cells[0].success.successes:
+        # What an earlier profile promised does not hold.
+        envelope.unlink(missing_ok=True)
     return record
 
 

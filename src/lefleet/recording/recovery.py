@@ -124,16 +124,32 @@ def _require_only_one_more(root: Path, there: set[int], finished: int) -> None:
         )
 
 
+_WRITTEN = (
+    "meta/episodes/chunk-*/file-*.parquet",
+    "data/chunk-*/file-*.parquet",
+    "videos/*/chunk-*/file-*.mp4",
+    f"**/{NEW}",
+)
+"""What LeRobot and this package write; other files in the folder are somebody's own."""
+_RANDOM = 8
+"""Letters that `tempfile` adds to a name."""
+
+
 def _remove_others(root: Path, kept: list[_EpisodeFiles]) -> None:
     named = {path for one in kept for path in (one.metadata, *one.others)}
-    patterns = ("meta/episodes/*/*.parquet", "data/*/*.parquet", "videos/**/*.mp4", f"**/{NEW}")
-    for path in [path for pattern in patterns for path in root.glob(pattern)]:
+    for path in [path for pattern in _WRITTEN for path in root.glob(pattern)]:
         if path not in named:
             path.unlink()
-    for folder in (root / "images", *root.glob("tmp*")):
-        # LeRobot's folders for frames and for videos that are being encoded.
+    encoding = (folder for folder in root.glob("tmp*") if _is_of_an_encoder(folder))
+    for folder in (root / "images", *encoding):
         if folder.is_dir():
             shutil.rmtree(folder)
+
+
+def _is_of_an_encoder(folder: Path) -> bool:
+    """Whether LeRobot encodes a video there: named by `tempfile`, and nothing else is in it."""
+    is_named_so = len(folder.name) == len("tmp") + _RANDOM and folder.is_dir()
+    return is_named_so and all(path.suffix == ".mp4" for path in folder.iterdir())
 
 
 def _restore(root: Path, state: RecordingState) -> None:

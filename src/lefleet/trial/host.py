@@ -188,7 +188,8 @@ class TrialRun:
         for _, line in listen([*self._robots, self._films], _LOOK_S):
             self._take(msgspec.json.decode(line, type=TrialMessage))
         for member in (*self._robots, self._films):
-            if member.is_silent and (code := member.process.wait()) and not self._is_time_up:
+            is_meant = self._is_time_up and member in self._robots
+            if member.is_silent and (code := member.process.wait()) and not is_meant:
                 words, where = exit_words(code, self._oom_kills), f"See {self._request.out}/{LOG}."
                 raise StageFailed(f"{member.name} {words}.", where)
 

@@ -1,5 +1,6 @@
 """The same policy without threads: ask, wait, execute, ask again. Simulations can wait."""
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lefleet_client.remote import RemotePolicy
+from lefleet_client.stream.queue import Origin, QueuedAction, steps_of
+from lefleet_client.stream.records import Executed
 
 
 class LockStep:
@@ -35,7 +38,8 @@ class LockStep:
         if not 1 <= self._execute_steps <= served.chunk_size:
             raise ValueError(f"execute_steps: {execute_steps}, and a chunk has {served.chunk_size}")
         self._history: deque[Any] = deque(maxlen=max(1, served.n_obs_steps))
-        self._actions: deque[NDArray[Any]] = deque()
+        self._actions: deque[QueuedAction] = deque()
+        self._newest: QueuedAction | None = None
 
     def reset(self) -> None:
         """A new episode begins."""
@@ -50,10 +54,28 @@ class LockStep:
         if not self._actions:
             *earlier, newest = (self._convert(one) for one in self._history)
             seed = None if self._noise_seed is None else self._noise_seed + self._asked
+            observed_at_s = time.monotonic()
             chunk = self._policy.infer(newest, task=self._task, history=earlier, noise_seed=seed)
             self._asked += 1
-            self._actions.extend(chunk.robot[: self._execute_steps])
-        return self._actions.popleft()
+            origin = Origin(
+                observed_at_s=observed_at_s,
+                session_id=self._policy.ack.session_id,
+                seq_id=chunk.seq_id,
+                episode_id=self._policy.episode_id,
+                digest=chunk.digest,
+                server=chunk.server,
+            )
+            self._actions.extend(steps_of(chunk.model, chunk.robot, origin, self._execute_steps))
+        self._newest = self._actions.popleft()
+        return self._newest.robot
+
+    @property
+    def executed(self) -> Executed:
+        """Where the newest action came from."""
+        if self._newest is None:
+            return Executed(None, 0, 0.0)
+        origin = self._newest.origin
+        return Executed(origin, self._newest.step, time.monotonic() - origin.observed_at_s)
 
     def stop(self) -> None:
         self._policy.close()

@@ -178,9 +178,11 @@ class ActionStream:
 
     def resume(self) -> None:
         with self._lock:
+            now_s = time.monotonic()
             self._forget()
-            self._called_at_s = time.monotonic()
-            self._feed(Happened.RESUMED, self._called_at_s)
+            # A strategy that rests between episodes without a pause was away until now.
+            self._be_here(now_s)
+            self._feed(Happened.RESUMED, now_s)
 
     @property
     def executed(self) -> Executed:
