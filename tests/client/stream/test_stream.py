@@ -206,7 +206,8 @@ def test_the_history_holds_the_observations_before(world):
     assert len(hold.held[0].body.history) == 0, "of the last episode"
 
 
-def test_without_resets_for_long_the_control_loop_may_be_elsewhere(world, clock):
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_without_resets_for_long_the_control_loop_may_be_elsewhere(world, clock, begins_anew):
     """Between two episodes people reset the scene; the strategy neither pauses nor asks."""
     server = world.server()
     loop = world.loop(clock=clock, max_offline_s=5.0)
@@ -220,6 +221,9 @@ def test_without_resets_for_long_the_control_loop_may_be_elsewhere(world, clock)
     clock.now_s += 60
     loop.stream.tick()
     assert loop.mode == "reconnecting"
+    if begins_anew:
+        loop.stream.reset()
+        loop.stream.resume()
     loop.tick(2)
     assert not loop.stream.is_dead
     eventually(lambda: loop.stream.status().queued > 0)
