@@ -252,7 +252,7 @@ def _outcome_words(row: EpisodeLabel | None) -> str:
         return "no label"
     progress = "" if row.progress is None else f", progress {row.progress:.0%}"
     said = " ".join(word for word in (row.source, row.who) if word)
-    note = f": {row.note}" if row.note else ""
+    note = f": {printable(row.note)}" if row.note else ""
     return f"{_WORDS[row.success]}{progress} ({said}, {row.at}){note}"
 
 

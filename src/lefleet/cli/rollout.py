@@ -72,15 +72,21 @@ def rollout(arguments: list[str]) -> int:
 
 @contextmanager
 def _stopped_by_signals(shutdown_event: Event) -> Iterator[None]:
-    """The first signal ends the rollout in order; a second one interrupts what takes long then.
+    """The first signal ends the rollout in order; a second one interrupts what takes long then, and
+    further ones do nothing: a robot is being disconnected.
 
     Where SIGHUP is ignored, as under nohup, it stays ignored. SIGINT never is, as for all commands.
     """
 
+    is_interrupted = False
+
     def stop(number: int, _: FrameType | None) -> None:
-        if shutdown_event.is_set() and number != signal.SIGHUP:
+        nonlocal is_interrupted
+        if not shutdown_event.is_set():
+            shutdown_event.set()
+        elif number != signal.SIGHUP and not is_interrupted:
+            is_interrupted = True
             raise KeyboardInterrupt
-        shutdown_event.set()
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

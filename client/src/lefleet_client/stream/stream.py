@@ -29,7 +29,7 @@ from lefleet_client.stream.watch import EdgeWatch
 from lefleet_client.stream.worker import EdgeWorker, warm_up
 
 _LOG = logging.getLogger(__name__)
-_ABSENT_S = 1.0
+_ABSENT_S = 5.0
 _ABSENT_TICKS = 5
 """A control loop that does not call for so long does something else: no time counts as offline."""
 
