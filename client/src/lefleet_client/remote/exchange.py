@@ -233,8 +233,7 @@ class Exchange:
             connection.require_open()
             connection.raise_failure()
             raise SessionLost(
-                f"the session on server {first.status.server} ended before a chunk "
-                "came; connect opens another one"
+                f"the session on server {first.status.server} ended before a chunk came"
             )
 
     def _quality(self, session: ClientSession) -> int | None:
