@@ -48,7 +48,7 @@ def endpoints(tmp_path_factory):
     """Of a server for the simulated robot, and of one for the numpy arm."""
     folder = tmp_path_factory.mktemp("served")
     policy_of_the_simulation(folder / "sawyer")
-    tiny.act_images(folder / "arm", cameras=(tiny.TOP,))
+    tiny.act_images(folder / "arm", cameras=(tiny.TOP,), spread=0.05)
     found = {}
     with ExitStack() as stack:
         servers = []

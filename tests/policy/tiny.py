@@ -58,11 +58,17 @@ _SMALL_ACT = {
 
 
 def act_images(
-    folder: Path, *, cameras=(TOP, WRIST), contract: bool = True, seed: int = 0, **changes
+    folder: Path,
+    *,
+    cameras=(TOP, WRIST),
+    contract: bool = True,
+    seed: int = 0,
+    spread: float = 0.5,
+    **changes,
 ) -> Path:
-    """ACT with cameras and a state."""
+    """ACT with cameras and a state; with images larger than its own, it needs a smaller spread."""
     config = ACTConfig(**_features(STATE, *cameras), **_SMALL_ACT | changes)
-    return _save(folder, config, ACTPolicy, contract=contract, seed=seed)
+    return _save(folder, config, ACTPolicy, contract=contract, seed=seed, spread=spread)
 
 
 def act_environment(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
@@ -260,7 +266,14 @@ def _features(*inputs: str) -> dict:
 
 
 def _save(
-    folder: Path, config, policy_class, *, contract: bool, seed: int, relative: bool = False
+    folder: Path,
+    config,
+    policy_class,
+    *,
+    contract: bool,
+    seed: int,
+    relative: bool = False,
+    spread: float = 0.5,
 ) -> Path:
     """Policy and processors as LeRobot saves them, and the contract."""
     with torch.random.fork_rng(devices=[]):
@@ -268,7 +281,7 @@ def _save(
         policy = policy_class(config)
         for parameter in policy.parameters():
             # Fresh biases and query embeddings are often zero, and then inputs hardly matter.
-            torch.nn.init.normal_(parameter, std=0.5)
+            torch.nn.init.normal_(parameter, std=spread)
     policy.save_pretrained(folder)
     before, after = make_pre_post_processors(config, dataset_stats=statistics(config))
     if relative:
