@@ -254,7 +254,8 @@ def test_a_blessed_checkpoint_can_be_served(lefleet, two_runs, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path / "else where")
     _, out, _ = lefleet("resume", "a", "--workdir", "../runs")
     assert f"\nServe it:   lefleet serve a --workdir {tmp_path}/runs\n" in out
-    assert f"\nTry it:     lefleet eval --checkpoint a --workdir {tmp_path}/runs --tasks " in out
+    assert f"\nTry it:     lefleet try a --workdir {tmp_path}/runs\n" in out
+    assert f"\nMeasure it: lefleet eval --checkpoint a --workdir {tmp_path}/runs --tasks " in out
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,8 @@ def test_commands_to_copy_name_the_program_as_it_was_called(
     monkeypatch.setattr(sys, "argv", [called.format(bin=program.parent), "resume", "a"])
     assert main() == 0
     out = capsys.readouterr().out
-    assert f"\nTry it:     {shown} eval --checkpoint a --tasks " in out
+    assert f"\nTry it:     {shown} try a\n" in out
+    assert f"\nMeasure it: {shown} eval --checkpoint a --tasks " in out
     assert f"\nServe it:   {shown} serve a\n" in out
 
 

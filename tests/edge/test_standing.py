@@ -114,3 +114,18 @@ def test_a_joint_that_is_not_observed_keeps_its_last_command():
 def test_depth_images_are_not_announced(base):
     features = features_of(base, "base", 30.0, {})
     assert list(features.cameras) == ["observation.images.top"]
+
+
+def test_a_correction_of_a_scene_that_is_over_is_warned_of(base, guarded, caplog):
+    base.extras = SimpleNamespace(finished=True)
+    strategy = StandingDAgger(DAggerStrategyConfig(num_episodes=1, smooth_handover=False))
+    hardware = SimpleNamespace(robot_wrapper=ThreadSafeRobot(guarded), teleop=SimpleNamespace())
+    strategy._apply_transition(
+        DAggerPhase.PAUSED,
+        DAggerPhase.CORRECTING,
+        None,
+        None,
+        SimpleNamespace(hardware=hardware),
+        dict(STANDING),
+    )
+    assert "nothing moves until the policy resumes" in caplog.text

@@ -202,7 +202,8 @@ def _of_digest(beginning: str, ledger: Ledger, workdir: Path) -> dict[str, Any]:
     if not is_digest:
         raise BadInput(
             f"{printable(beginning)} is neither DATASET:NUMBER nor at least {_SHORTEST} characters "
-            "of a digest."
+            "of a digest.",
+            "An episode is written datasets/door:0",
         )
     checkpoints, datasets = ledger.digests_beginning(beginning)
     known = sorted({*checkpoints, *datasets})

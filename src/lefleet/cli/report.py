@@ -184,8 +184,10 @@ def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
     if status["blessed_path"]:
         print(f"Blessed:    {status['blessed_path']}")
         program, flag = _program(), workdir_flag(folder.parent)
+        if not config.evaluate.env:
+            print(f"Try it:     {program} try {status['id']}{flag}")
         print(
-            f"Try it:     {program} eval --checkpoint {status['id']}{flag} "
+            f"Measure it: {program} eval --checkpoint {status['id']}{flag} "
             f"{_simulation(config)} --seed 400000000 --out DIR"
         )
         print(f"Serve it:   {program} serve {status['id']}{flag}")

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from threading import Event
 from types import FrameType
 
@@ -52,8 +53,9 @@ def rollout(arguments: list[str]) -> int:
     from lefleet.edge.rollout import run_rollout
 
     register_third_party_plugins()
-    cfg = parse_flags([one for one in arguments if one != "--debug"])
+    cfg = parse_flags([_resolved(one) for one in arguments if one != "--debug"])
     init_logging()
+    logging.getLogger("lerobot.utils.import_utils").addFilter(_first_line_only)
     disable_progress_bars()
     logging.getLogger("OpenGL").setLevel(logging.WARNING)
     shutdown_event = Event()
@@ -65,9 +67,40 @@ def rollout(arguments: list[str]) -> int:
             dataset = run_rollout(cfg, shutdown_event)
         except Refused as error:
             raise BadInput(f"{error}.") from error
+        except ImportError as error:
+            # LeRobot's text names the package, and the extra that has it.
+            raise BadInput(f"robot.type: {' '.join(str(error).split())}") from error
     if dataset is not None:
-        print(f"{dataset.num_episodes} episodes are in {dataset.root}.")
+        print(_recorded(dataset.root, dataset.num_episodes))
     return 0
+
+
+def _resolved(argument: str) -> str:
+    """`--policy.path` may name a run, as in all commands."""
+    flag, equals, name = argument.partition("=")
+    if flag != "--policy.path" or not equals:
+        return argument
+    from lefleet.cli.checkpoints import choose_checkpoint
+
+    return f"{flag}={choose_checkpoint(name, Path('runs'), 'policy.path').location}"
+
+
+def _first_line_only(record: logging.LogRecord) -> bool:
+    """LeRobot logs 80 lines where one of its video decoders cannot be loaded, and uses another."""
+    text = record.getMessage()
+    if "torchcodec" in text:
+        record.msg, record.args = text.strip().splitlines()[-1], ()
+    return True
+
+
+def _recorded(root: Path, episodes: int) -> str:
+    """How many episodes there are, and how many of them are known to have succeeded."""
+    from lefleet.recording import outcomes
+
+    known = [one.success for one in outcomes(root).values() if one.success is not None]
+    are = "1 episode is" if episodes == 1 else f"{episodes} episodes are"
+    ends = f", {known.count(True)} of {len(known)} labelled ones succeeded" if known else ""
+    return f"{are} in {root}{ends}."
 
 
 @contextmanager

@@ -30,8 +30,8 @@ _STYLES = {"streaming": "green", "stalled": "red", "dead": "red"}
 _OTHER_STYLE = "yellow"
 _GUIDE = "docs/failsafe.md"
 _COLUMNS = (
-    "p95: round trip. age: of executed actions, from their observation on. stalled: no fresh "
-    "action, so the robot stands still."
+    "p95: round trip. age: of executed actions, from their observation on. connecting: waiting for "
+    "an episode's first chunk. stalled: no fresh action, so the robot stands still."
 )
 
 View = Callable[[TrialStatus, list[TrialMessage]], None]

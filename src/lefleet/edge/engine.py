@@ -98,7 +98,15 @@ def create_engine(
         on_dead=shutdown_event.set,
         guarded=lambda: robot.counts[1:3],
     )
-    _LOG.info("%s on server %s: %s", contract.policy_type, policy.server, stream.plan)
+    plan = stream.plan
+    _LOG.info(
+        "%s on server %s: merge %s, %d steps of a chunk, actions at most %.1f s old",
+        contract.policy_type,
+        policy.server,
+        plan.merge,
+        plan.execute_steps,
+        plan.max_action_age_s,
+    )
     return RemoteInferenceEngine(stream)
 
 

@@ -216,6 +216,9 @@ class StandingDAgger(DAggerStrategy):
             # The dict that is sent again.
             last_action.update({name: 0.0 for name in last_action if name.endswith(".vel")})
             ctx.hardware.robot_wrapper.send_action(last_action)
+        scene = getattr(ctx.hardware.robot_wrapper.inner, "extras", None)
+        if new_phase is DAggerPhase.CORRECTING and scene is not None and scene.finished:
+            _LOG.warning("The scene's episode is over: nothing moves until the policy resumes.")
         super()._apply_transition(*transition)
 
 

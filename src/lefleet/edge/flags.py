@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import sys
 from argparse import ArgumentError
 from collections.abc import Sequence
@@ -33,6 +34,11 @@ _FEW = 6
 """Choices that a message may list."""
 
 
+def can_speak() -> bool:
+    """Whether there is one of the programs that LeRobot speaks with."""
+    return any(shutil.which(program) for program in ("spd-say", "say", "PowerShell"))
+
+
 @dataclass
 class EdgeDatasetConfig(DatasetRecordConfig):
     """LeRobot's flags of a dataset, with two other defaults."""
@@ -56,6 +62,8 @@ class EdgeRolloutConfig(RolloutConfig):
 
     policy: PreTrainedConfig | None = None
     dataset: EdgeDatasetConfig | None = None
+    play_sounds: bool = field(default_factory=can_speak)
+    """Read out what happens; on where the machine has a program for it."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     """Limits per joint and step, the last check before the driver."""
     uploads: bool = field(default=False, init=False)

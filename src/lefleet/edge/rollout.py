@@ -27,6 +27,7 @@ from lefleet.edge.episodes import (
     StandingDAgger,
 )
 from lefleet.edge.flags import EdgeRolloutConfig, plain_error
+from lefleet.edge.guard import GuardedRobot
 from lefleet.errors import LeFleetError
 from lefleet_client.stream import Executed
 
@@ -55,6 +56,7 @@ def run_rollout(
     except KeyboardInterrupt:
         _LOG.info("Interrupted.")
     finally:
+        _log_scene(ctx.hardware.robot_wrapper.inner)
         problems += _tear_down(strategy, ctx)
     problems += _why_dead(cfg, engine)
     problems += _why_incomplete(dataset)
@@ -62,6 +64,14 @@ def run_rollout(
     if problems:
         raise LeFleetError(" ".join(problems))
     return dataset
+
+
+def _log_scene(robot: GuardedRobot) -> None:
+    """What a simulation knows of its last episode."""
+    extras = getattr(robot, "extras", None)
+    if extras is not None:
+        result = "success" if extras.success else f"no success, {extras.progress:.0%} of the way"
+        _LOG.info("The simulated scene after %d steps: %s.", extras.steps, result)
 
 
 def _prepare(cfg: EdgeRolloutConfig, ctx: RolloutContext) -> RolloutStrategy:
@@ -131,7 +141,7 @@ def _why_dead(cfg: EdgeRolloutConfig, engine: InferenceEngine) -> Iterator[str]:
     if isinstance(engine, RemoteInferenceEngine):
         why = engine.status.state.reason
     where = "driven to its initial pose" if cfg.return_to_initial_position else "left where it was"
-    yield f"The rollout ended: {why}. The robot was {where}."
+    yield f"The rollout ended: {why.rstrip('.?')}. The robot was {where}."
 
 
 def _why_incomplete(dataset: RolloutDataset | None) -> Iterator[str]:

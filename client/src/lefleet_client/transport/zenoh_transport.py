@@ -289,7 +289,7 @@ def _without_frames(error: TransportError) -> TransportError:
 def _why_not(settings: ZenohSettings, said: str) -> str:
     """Zenoh tells apart what it cannot listen on, but not what it cannot connect to."""
     if "listener" in said:
-        busy = "another program listens there; stop it, or take another port"
+        busy = "another program listens there; stop it, or listen on another port"
         cause = busy if "in use" in said else "is that an address of this machine, and allowed?"
         return f"cannot listen on {', '.join(settings.listen)}: {cause}"
     places = ", ".join((*settings.connect, *settings.listen))
