@@ -53,10 +53,10 @@ def run_rollout(
     try:
         strategy.setup(ctx)
         strategy.run(ctx)
+        _log_scene(ctx.hardware.robot_wrapper.inner)
     except KeyboardInterrupt:
         _LOG.info("Interrupted.")
     finally:
-        _log_scene(ctx.hardware.robot_wrapper.inner)
         problems += _tear_down(strategy, ctx)
     problems += _why_dead(cfg, engine)
     problems += _why_incomplete(dataset)
