@@ -31,7 +31,7 @@ from lerobot.utils.constants import OBS_STR
 from lerobot.utils.feature_utils import build_dataset_frame
 
 from lefleet.edge import GuardConfig, GuardedRobot
-from lefleet.edge.context import dataset_features
+from lefleet.edge.datasets import dataset_features
 from lefleet.process.pool import DONE
 from lefleet.profile.cells import READY, RobotWork
 from lefleet.profile.robot import robot_config
@@ -56,7 +56,7 @@ def local_context(work: RobotWork) -> Iterator[RolloutContext]:
     """A connected robot and its policy; the robot ends with the `with` block."""
     config, policy, before, after = load(work.checkpoint)
     robot = GuardedRobot(LeFleetSim(robot_config(work)), GuardConfig())
-    features = dataset_features(robot)
+    features = dataset_features(robot, video=False)
     task = TASKS[work.task].instruction
     engine = SyncInferenceEngine(
         policy, before, after, features, list(ACTION_NAMES), task, "cpu", robot.robot_type
