@@ -307,3 +307,14 @@ def test_homing_passes_the_guard(simulated):
     assert min(x) >= 0.4
     assert robot.get_observation()["hand_x.pos"] < x[0] - 1
     assert tuple(robot.last_sent) == STATE_NAMES
+
+
+def test_a_new_scene_begins_without_commands(simulated):
+    """A gripper that was closed in the last episode must not be closed before the first chunk."""
+    robot = GuardedRobot(simulated, GuardConfig())
+    robot.connect()
+    robot.send_action(dict.fromkeys(robot.action_features, 1.0))
+    robot.new_episode()
+    assert robot.last_sent == {}
+    assert robot.extras.episode == 1
+    robot.disconnect()

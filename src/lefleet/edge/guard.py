@@ -278,6 +278,11 @@ class GuardedRobot(Robot):
             self._report.add(judgement)
         return executed
 
+    def new_episode(self) -> None:
+        """Reset a simulated scene: what was sent before says nothing about its joints."""
+        self.inner.new_episode()
+        self.last_sent, self._observed = {}, {}
+
     def halt(self) -> None:
         """Stop joints that move by velocity: they go on until they are told to, whoever drives."""
         moving = [name for name, value in self.last_sent.items() if name.endswith(".vel") and value]
