@@ -119,7 +119,9 @@ def test_depth_images_are_not_announced(base):
 def test_a_correction_of_a_scene_that_is_over_is_warned_of(base, guarded, caplog):
     base.extras = SimpleNamespace(finished=True)
     strategy = StandingDAgger(DAggerStrategyConfig(num_episodes=1, smooth_handover=False))
-    hardware = SimpleNamespace(robot_wrapper=ThreadSafeRobot(guarded), teleop=SimpleNamespace())
+    hardware = SimpleNamespace(
+        robot_wrapper=ThreadSafeRobot(guarded), teleop=SimpleNamespace(feedback_features={})
+    )
     strategy._apply_transition(
         DAggerPhase.PAUSED,
         DAggerPhase.CORRECTING,
