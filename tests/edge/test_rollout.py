@@ -270,7 +270,7 @@ def test_a_signal_ends_a_rollout_in_order(service, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(LeFleetSim, "send_action", send_action)
     flags = (*SIM, *service.flags, WHERE_IT_IS, "--strategy.type=sentry", *recording(root))
     assert command.rollout(list(flags)) == 0
-    assert "episodes are in" in capsys.readouterr().out
+    assert "1 episode is in " in capsys.readouterr().out
     assert not robots[0].is_connected
     assert signal.getsignal(number) is before
 
