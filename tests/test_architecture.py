@@ -30,19 +30,23 @@ MAY_IMPORT = {
     "errors": set(),
     "records": {"errors"},
     "stats": {"errors", "records"},
-    "process": {"errors"},
+    "constitution": {"errors", "records"},
+    "process": {"errors", "constitution"},
     "sim": {"errors"},
     "rollouts": {"errors", "records", "process", "sim"},
     "compat": {"errors"},
-    "stages": {"errors", "records", "stats", "process", "sim", "rollouts"},
+    "stages": {"errors", "records", "constitution", "stats", "process", "sim", "rollouts"},
     "ledger": {"errors", "records", "process"},
+    "models": {"errors", "records", "stages"},
+    "knowledge": {"errors", "records", "stats", "stages", "ledger"},
+    "notify": {"errors", "records", "process", "ledger"},
     "loop": {"errors", "records", "stats", "process", "sim", "stages", "ledger"},
     "policy": {"errors", "records", "stages"},
     "server": {"errors", "records", "policy"},
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
     "recording": {"errors"},
-    "edge": {"errors", "records", "recording"},
+    "edge": {"errors", "records", "constitution", "recording"},
     "testbed": {"errors", "records", "process", "sim", "stages", "policy", "robots", "edge"},
     "profile": {"errors", "records", "stats", "process", "sim", "stages", "robots", "testbed"},
     "trial": {"errors", "records", "process", "sim", "rollouts", "stages", "robots", "testbed"},
@@ -51,7 +55,8 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
-MAY_IMPORT["cli"] |= {"trial"}
+MAY_IMPORT["cli"] |= {"constitution", "knowledge", "notify", "trial"}
+MAY_IMPORT["loop"] |= {"constitution", "knowledge", "notify"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
@@ -62,7 +67,9 @@ PUBLIC = {
         ComparisonRecord Corrections DatasetRecord EnvelopeRecord EpisodeRecord EvaluateRequest
         EvaluationRecord ExistingDataset ExpertDemos ImproveRequest LeFleetError MixRecord
         ProfileRequest StageFailed TrainRequest run_stage""",
-    lefleet.records: """AddedData AttemptCounts Budgets CheckpointContract CheckpointRecord
+    lefleet.records: """AddedData ApprovalAnswer ApprovalKind ApprovalPlan NotifyKind NotifyPlan
+        Proposal ProposalLimits ProposalRecord ProposePlan ProposeRequest ProposedAction
+        AttemptCounts Budgets CheckpointContract CheckpointRecord
         CollectRequest CompareOptions CompareRequest ComparisonRecord Corrections
         DatasetRecord DatasetSource DecidePlan Decision DelayCell DrivenEpisode EnvelopeRecord
         EpisodeRecord EvaluatePlan
@@ -75,7 +82,7 @@ PUBLIC = {
         progress_of success_of""",
     lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
         oom_kills processes_marked stop""",
-    lefleet.ledger: "AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
+    lefleet.ledger: "ApprovalRow AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",
     lefleet.recording: """EpisodeLabel FrameProvenance Outcome OutcomeSource RecordedDataset

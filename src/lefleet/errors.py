@@ -24,6 +24,18 @@ class BadInput(LeFleetError):
     exit_code = 2
 
 
+class Denied(LeFleetError):
+    """The constitution does not allow it; nothing was started or changed."""
+
+    exit_code = 4
+
+    def __init__(self, rule: str, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{rule}: {reason}", remedy)
+        self.rule = rule
+        """Field of the constitution, for instance `caps.steps`."""
+        self.reason = reason
+
+
 class StageFailed(LeFleetError):
     """A stage started and could not finish; its folder can be resumed."""
 

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from lefleet.loop.state import CycleState, Decide, EndRun, RunStage, RunState, Step, next_step
+from lefleet.loop.state import CycleState, RunState
+from lefleet.loop.steps import (
+    Decide,
+    EndRun,
+    RunStage,
+    Step,
+    next_step,
+)
 from lefleet.records import (
     AttemptCounts,
     Decision,

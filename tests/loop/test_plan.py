@@ -10,7 +10,9 @@ from lefleet.cli.parse import parse
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import by_hand, plan_lines
 from lefleet.loop.requests import count_tasks
-from lefleet.loop.state import RunStage
+from lefleet.loop.steps import (
+    RunStage,
+)
 from lefleet.records import (
     Budgets,
     EvaluateRequest,

@@ -21,7 +21,11 @@ from lefleet.loop.runs import (
     start_controller,
     stop,
 )
-from lefleet.loop.state import RunStage, next_step, read_state
+from lefleet.loop.state import read_state
+from lefleet.loop.steps import (
+    RunStage,
+    next_step,
+)
 from lefleet.process import launch
 from lefleet.records import Budgets
 from tests.ledger.ledgers import REQUEST

@@ -10,7 +10,12 @@ from msgspec.structs import replace as replace_fields
 from lefleet.errors import BadInput
 from lefleet.loop.decide import make_decision
 from lefleet.loop.limits import require_room, usage
-from lefleet.loop.state import Decide, EndRun, RunStage, next_step
+from lefleet.loop.steps import (
+    Decide,
+    EndRun,
+    RunStage,
+    next_step,
+)
 from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan, Rate
 from lefleet.stats import has_room, pairs_for_room
 from tests.loop.states import config, cycle, decision, gate, origin, play, result, state

@@ -1,11 +1,14 @@
 """The ledger: what every run has done, in one SQLite file per work folder.
 
-    schema       the tables, and their rows as typed values
-    connect      open a ledger to write or to read: create, migrate, or refuse it
-    store        typed questions and answers about runs, stages, decisions and events
-    lineage      which data made which checkpoint, and what judged it
-    journal      events.jsonl of a run, repaired from the event table
-    migrations   how an older ledger becomes a newer one, by alembic
+    schema          the tables, and their rows as typed values
+    connect         open a ledger to write or to read: create, migrate, or refuse it
+    store           typed questions and answers about runs, stages, decisions and events
+    approvals       questions to people, and their answers
+    notifications   messages to people that are still to be sent
+    sections        hashes of generated knowledge
+    lineage         which data made which checkpoint, and what judged it
+    journal         events.jsonl of a run, repaired from the event table
+    migrations      how an older ledger becomes a newer one, by alembic
 
 Imports `process`, `records` and `errors`; `loop` writes through `Ledger`, `cli` reads through it.
 Rows are typed columns and JSON, never pickle. Every method is one short transaction, so a reader
@@ -13,7 +16,15 @@ sees a stage either committed with all that belongs to it, or not at all.
 """
 
 from lefleet.ledger.connect import open_ledger, read_ledger
-from lefleet.ledger.schema import AttemptRow, EventRow, RunRow
+from lefleet.ledger.schema import ApprovalRow, AttemptRow, EventRow, RunRow
 from lefleet.ledger.store import Ledger
 
-__all__ = ["AttemptRow", "EventRow", "Ledger", "RunRow", "open_ledger", "read_ledger"]
+__all__ = [
+    "ApprovalRow",
+    "AttemptRow",
+    "EventRow",
+    "Ledger",
+    "RunRow",
+    "open_ledger",
+    "read_ledger",
+]

@@ -1,5 +1,6 @@
 """The tables, and their rows as typed values."""
 
+import time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -7,6 +8,7 @@ from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -16,12 +18,13 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    insert,
     text,
 )
 
-from lefleet.records import Record, Request
+from lefleet.records import ApprovalAnswer, ApprovalKind, Record, Request
 
-REVISION = "0002"
+REVISION = "0003"
 """Of the newest migration; readers compare it with the file's."""
 
 metadata = MetaData()
@@ -45,6 +48,7 @@ run = Table(
     Column("resumed_after", Integer, nullable=False, server_default=text("0")),
     Column("budgets", JSON(none_as_null=True)),
     Column("origin", JSON(none_as_null=True)),
+    Column("constitution", JSON(none_as_null=True)),
 )
 
 attempt = Table(
@@ -149,6 +153,57 @@ decision = Table(
     UniqueConstraint("run", "cycle"),
 )
 
+proposal = Table(
+    "proposal",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run(),
+    Column("cycle", Integer, nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("at", Float, nullable=False),
+    UniqueConstraint("run", "cycle"),
+)
+
+approval = Table(
+    "approval",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run(),
+    Column("cycle", Integer, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("text", String, nullable=False),
+    Column("evidence", JSON, nullable=False),
+    Column("asked_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("on_timeout", String, nullable=False),
+    Column("answer", JSON(none_as_null=True)),
+    # The same question is asked once.
+    UniqueConstraint("run", "kind", "subject"),
+)
+
+knowledge_section = Table(
+    "knowledge_section",
+    metadata,
+    Column("page", String, primary_key=True),
+    Column("section", String, primary_key=True),
+    Column("digest", String, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+notification = Table(
+    "notification",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run(),
+    Column("event", Integer, ForeignKey("event.id"), nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("text", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    Column("error", String, nullable=False, server_default=""),
+)
+
 event = Table(
     "event",
     metadata,
@@ -166,7 +221,8 @@ class RunRow(NamedTuple):
 
     id: str
     state: str
-    """running, finished, stopped or failed."""
+    """running, waiting (for a person), finished, stopped, failed or denied (by its
+    constitution)."""
     reason: str
     config: dict[str, Any]
     """As it was begun; never changed."""
@@ -180,6 +236,8 @@ class RunRow(NamedTuple):
     """Those that hold now, where they were changed after the begin."""
     origin: dict[str, Any] | None
     """The run that it started from, with all that it took from there."""
+    constitution: dict[str, Any] | None = None
+    """The rules that hold; None in runs of older ledgers."""
 
 
 class AttemptRow(NamedTuple):
@@ -210,6 +268,42 @@ class EventRow(NamedTuple):
     at: float
     kind: str
     data: dict[str, Any]
+
+
+class ApprovalRow(NamedTuple):
+    """A question to a person."""
+
+    id: int
+    run: str
+    cycle: int
+    kind: ApprovalKind
+    subject: str
+    """What makes it one question: a candidate's digest, a constitution's, …"""
+    text: str
+    """For a person: what is asked, in one line."""
+    evidence: dict[str, Any]
+    asked_at: float
+    expires_at: float | None
+    """None: it waits until somebody answers."""
+    on_timeout: str
+    """approve or reject."""
+    answer: ApprovalAnswer | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.answer is None
+
+
+def approval_row(row: Row[Any]) -> ApprovalRow:
+    values = {name: getattr(row, name) for name in ApprovalRow._fields}
+    values["answer"] = msgspec.convert(row.answer, ApprovalAnswer | None)
+    return ApprovalRow(**values)
+
+
+def insert_event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> int:
+    """Its id. Part of the transaction that does what the event tells of."""
+    values = {"run": run, "at": time.time(), "kind": kind, "data": data}
+    return int(connection.execute(insert(event).values(values).returning(event.c.id)).scalar_one())
 
 
 def run_row(row: Row[Any]) -> RunRow:

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from lefleet.ledger import schema
+from lefleet.ledger.approvals import ApprovalStore
 from lefleet.ledger.lineage import (
     checkpoints_of_dataset,
     dataset_lineage,
@@ -15,8 +16,17 @@ from lefleet.ledger.lineage import (
     insert_artifacts,
     lineage,
 )
-from lefleet.ledger.schema import AttemptRow, EventRow, RunRow, attempt_row, run_row
-from lefleet.records import Decision, EpisodeRecord, Record, Request
+from lefleet.ledger.notifications import NotificationStore
+from lefleet.ledger.schema import (
+    AttemptRow,
+    EventRow,
+    RunRow,
+    attempt_row,
+    insert_event,
+    run_row,
+)
+from lefleet.ledger.sections import SectionStore
+from lefleet.records import Decision, EpisodeRecord, Proposal, Record, Request
 
 READS = "lefleet_reads"
 """Execution option of connections that only read: they do not wait for a writer."""
@@ -29,6 +39,9 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._reads = engine.execution_options(**{READS: True})
+        self.approvals = ApprovalStore(engine, self._reads)
+        self.notifications = NotificationStore(engine, self._reads)
+        self.sections = SectionStore(engine, self._reads)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -36,7 +49,11 @@ class Ledger:
     # Runs
 
     def create_run(
-        self, run: str, config: dict[str, Any], origin: dict[str, Any] | None = None
+        self,
+        run: str,
+        config: dict[str, Any],
+        origin: dict[str, Any] | None = None,
+        constitution: dict[str, Any] | None = None,
     ) -> bool:
         """False when a run of this name is already there."""
         with self._engine.begin() as connection:
@@ -51,12 +68,13 @@ class Ledger:
                     state="running",
                     config=config,
                     origin=origin,
+                    constitution=constitution,
                     created_at=now,
                     resumed_at=now,
                 )
             )
             source = {"origin": f"{origin['run']}:{origin['cycle']}"} if origin else {}
-            _event(connection, run, "run_created", source)
+            insert_event(connection, run, "run_created", source)
             return True
 
     def runs(self) -> list[RunRow]:
@@ -79,7 +97,7 @@ class Ledger:
                 .values(state=state, reason=reason)
             )
             if changed.rowcount:
-                _event(connection, run, f"run_{state}", {"reason": reason})
+                insert_event(connection, run, f"run_{state}", {"reason": reason})
 
     def request_stop(self, run: str) -> None:
         """Ask the run's controller to stop."""
@@ -87,7 +105,7 @@ class Ledger:
             connection.execute(
                 update(schema.run).where(schema.run.c.id == run).values(stop_requested=True)
             )
-            _event(connection, run, "stop_requested", {})
+            insert_event(connection, run, "stop_requested", {})
 
     def resume_run(self, run: str, budgets: dict[str, Any] | None = None) -> None:
         """Set the run to running again; attempts before this do not count any more.
@@ -110,7 +128,15 @@ class Ledger:
                     ).scalar_subquery(),
                 )
             )
-            _event(connection, run, "run_resumed", {})
+            insert_event(connection, run, "run_resumed", {})
+
+    def set_constitution(self, run: str, constitution: dict[str, Any], digest: str) -> None:
+        """From now on these rules hold."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(schema.run).where(schema.run.c.id == run).values(constitution=constitution)
+            )
+            insert_event(connection, run, "constitution_changed", {"digest": digest})
 
     # Stages
 
@@ -132,7 +158,7 @@ class Ledger:
             )
             if abandoned.rowcount:
                 data = {"cycle": cycle, "stage": stage, "error": UNSEEN}
-                _event(connection, run, "stage_gone", data)
+                insert_event(connection, run, "stage_gone", data)
             last = connection.execute(select(func.max(table.c.attempt)).where(*mine)).scalar() or 0
             values = {
                 "run": run,
@@ -146,7 +172,7 @@ class Ledger:
             result = connection.execute(insert(table).values(values).returning(table))
             row = result.one()
             data = {"cycle": cycle, "stage": stage, "attempt": last + 1}
-            _event(connection, run, "stage_started", data)
+            insert_event(connection, run, "stage_started", data)
             return attempt_row(row)
 
     def end_attempt(
@@ -171,7 +197,7 @@ class Ledger:
                 )
             )
             data = {"cycle": attempt.cycle, "stage": attempt.stage, "error": error}
-            _event(connection, attempt.run, f"stage_{state}", data)
+            insert_event(connection, attempt.run, f"stage_{state}", data)
 
     def commit_stage(
         self,
@@ -195,9 +221,26 @@ class Ledger:
             where = {"run": attempt.run, "cycle": attempt.cycle, "stage": attempt.stage}
             insert_artifacts(connection, where, record, episodes)
             data = {"cycle": attempt.cycle, "stage": attempt.stage, "attempt": attempt.attempt}
-            _event(connection, attempt.run, "stage_committed", data)
+            insert_event(connection, attempt.run, "stage_committed", data)
 
-    # Decisions
+    # Proposals and decisions
+
+    def proposals(self, run: str) -> list[Proposal]:
+        """All proposals, by cycle."""
+        with self._reads.connect() as connection:
+            query = select(schema.proposal.c.body).filter_by(run=run)
+            rows = connection.execute(query.order_by(schema.proposal.c.cycle))
+            return [msgspec.convert(row.body, Proposal) for row in rows]
+
+    def record_proposal(self, run: str, proposal: Proposal) -> None:
+        body = msgspec.to_builtins(proposal)
+        with self._engine.begin() as connection:
+            connection.execute(
+                insert(schema.proposal).values(
+                    run=run, cycle=proposal.cycle, body=body, at=time.time()
+                )
+            )
+            insert_event(connection, run, "proposal", body)
 
     def decisions(self, run: str) -> list[Decision]:
         """All decisions, by cycle."""
@@ -218,13 +261,13 @@ class Ledger:
                 )
             )
             data = {"cycle": decision.cycle, "decision": decision.decision, "why": decision.why}
-            _event(connection, run, "decision", data)
+            insert_event(connection, run, "decision", data)
 
     # Events
 
     def add_event(self, run: str, kind: str, data: dict[str, Any]) -> None:
         with self._engine.begin() as connection:
-            _event(connection, run, kind, data)
+            insert_event(connection, run, kind, data)
 
     def events(self, run: str, after: int = 0, limit: int = 1000) -> list[EventRow]:
         """Events of a run with an id above `after`, in order."""
@@ -263,11 +306,7 @@ def _change_budgets(connection: Connection, run: str, budgets: dict[str, Any]) -
     connection.execute(update(schema.run).where(schema.run.c.id == run).values(budgets=budgets))
     changes = {name: [before.get(name), now] for name, now in budgets.items()}
     changes = {name: both for name, both in changes.items() if both[0] != both[1]}
-    _event(connection, run, "budgets_changed", {"budgets": changes})
-
-
-def _event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> None:
-    connection.execute(insert(schema.event).values(run=run, at=time.time(), kind=kind, data=data))
+    insert_event(connection, run, "budgets_changed", {"budgets": changes})
 
 
 def _end(attempt: AttemptRow, ended_at: float | None) -> float:

@@ -9,7 +9,13 @@ import msgspec
 from lefleet.ledger import AttemptRow, Ledger, RunRow
 from lefleet.loop.limits import backoff_s
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.state import Decide, EndRun, RunStage, next_step, read_state
+from lefleet.loop.state import read_state
+from lefleet.loop.steps import (
+    Decide,
+    EndRun,
+    RunStage,
+    next_step,
+)
 from lefleet.stages.folder import is_locked
 from lefleet.stages.progress import StageProgress, Update, read_progress, timed
 

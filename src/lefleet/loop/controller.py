@@ -25,16 +25,14 @@ from lefleet.loop.stage_process import (
     StageMonitor,
     carry_out,
 )
-from lefleet.loop.state import (
+from lefleet.loop.state import RunState, read_state, stored_config
+from lefleet.loop.status import SUMMARY, write_summary
+from lefleet.loop.steps import (
     Decide,
     EndRun,
     RunStage,
-    RunState,
     next_step,
-    read_state,
-    stored_config,
 )
-from lefleet.loop.status import SUMMARY, write_summary
 from lefleet.loop.success_plot import PLOT
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked

@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow
-from lefleet.loop.state import EndRun, RunState, next_step
+from lefleet.loop.state import RunState
+from lefleet.loop.steps import (
+    EndRun,
+    next_step,
+)
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
 MAX_BACKOFF_S = 30.0

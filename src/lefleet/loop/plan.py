@@ -9,7 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
-from lefleet.loop.state import first_rung, is_same, steps_of_cycle
+from lefleet.loop.state import first_rung, is_same
+from lefleet.loop.steps import (
+    steps_of_cycle,
+)
 from lefleet.records import (
     CompareRequest,
     EvaluateRequest,

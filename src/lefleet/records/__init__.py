@@ -7,6 +7,8 @@
     checkpoint    training: its request, the checkpoint and its contract
     evaluate      evaluating and comparing: requests, episodes, rates, gate results
     profile       success against latency: request, episodes, envelope
+    approval      what a run asks a person, the answer, and who is told
+    proposal      what a cycle should do, and asking a language model for it
     run           a run's config, its origin and its decisions
 
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts
@@ -14,6 +16,13 @@ Everything here is a frozen msgspec struct, kept as JSON beside the stage's arti
 `errors`, nothing else; every other folder may import it.
 """
 
+from lefleet.records.approval import (
+    ApprovalAnswer,
+    ApprovalKind,
+    ApprovalPlan,
+    NotifyKind,
+    NotifyPlan,
+)
 from lefleet.records.border import decode, encode, validated
 from lefleet.records.checkpoint import CheckpointContract, CheckpointRecord, LossPoint, TrainRequest
 from lefleet.records.data import (
@@ -49,6 +58,14 @@ from lefleet.records.profile import (
     ProfileOptions,
     ProfileRequest,
 )
+from lefleet.records.proposal import (
+    Proposal,
+    ProposalLimits,
+    ProposalRecord,
+    ProposedAction,
+    ProposePlan,
+    ProposeRequest,
+)
 from lefleet.records.run import (
     Budgets,
     DatasetSource,
@@ -71,6 +88,7 @@ Request = (
     | CompareRequest
     | ImproveRequest
     | ProfileRequest
+    | ProposeRequest
 )
 Record = (
     DatasetRecord
@@ -79,10 +97,14 @@ Record = (
     | ComparisonRecord
     | MixRecord
     | EnvelopeRecord
+    | ProposalRecord
 )
 
 __all__ = [
     "AddedData",
+    "ApprovalAnswer",
+    "ApprovalKind",
+    "ApprovalPlan",
     "AttemptCounts",
     "Budgets",
     "CheckpointContract",
@@ -114,10 +136,18 @@ __all__ = [
     "ImproveRequest",
     "LossPoint",
     "MixRecord",
+    "NotifyKind",
+    "NotifyPlan",
     "OriginData",
     "PolicyResult",
     "ProfileOptions",
     "ProfileRequest",
+    "Proposal",
+    "ProposalLimits",
+    "ProposalRecord",
+    "ProposePlan",
+    "ProposeRequest",
+    "ProposedAction",
     "Rate",
     "Record",
     "Request",

@@ -13,6 +13,9 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     """Tasks or task sets (easy3, mt10, all)."""
     episodes_per_task: Positive = 25
     """Successful demonstrations to keep for each task."""
+    episodes: dict[str, NotNegative] = {}
+    """Demonstrations to keep for tasks that differ from episodes_per_task. On the command line:
+    --episodes TASK NUMBER TASK NUMBER."""
     noise: Share = 0.0
     """Gaussian noise (standard deviation) added to the executed action; the recorded action stays
     the expert's."""

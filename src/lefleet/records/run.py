@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lefleet.records.approval import ApprovalAnswer, ApprovalPlan, Hours, NotifyPlan
 from lefleet.records.border import Strict
 from lefleet.records.checkpoint import CheckpointRecord
 from lefleet.records.evaluate import GateLevel, GateResult, PolicyResult
@@ -20,8 +21,7 @@ from lefleet.records.fields import (
     Share,
     Tasks,
 )
-
-Hours = Annotated[float, Meta(ge=0.0)]
+from lefleet.records.proposal import ProposePlan
 
 
 class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="expert"):
@@ -99,7 +99,8 @@ class DecidePlan(Strict, frozen=True, kw_only=True):
 class ImprovePlan(Strict, frozen=True, kw_only=True):
     """Whether and how the blessed policy makes data."""
 
-    method: Literal["none", "harvest", "correct"] = "none"
+    method: Literal["none", "harvest", "correct", "auto"] = "none"
+    """auto: what the ledger says helped, chosen anew in every cycle."""
     episodes_per_task: Positive = 10
     mixing_ratio: MixingRatio = 0.5
 
@@ -113,6 +114,8 @@ class Budgets(Strict, frozen=True, kw_only=True):
     """Hours that training and rollouts ran."""
     collected_episodes: NotNegative = 0
     evaluation_episodes: NotNegative = 0
+    llm_tokens: NotNegative = 0
+    """Tokens of language models, read and written."""
 
 
 class RunConfig(Strict, frozen=True, kw_only=True):
@@ -130,6 +133,12 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     gate: GatePlan = GatePlan()
     decide: DecidePlan = DecidePlan()
     improve: ImprovePlan = ImprovePlan()
+    propose: ProposePlan = ProposePlan()
+    constitution: str = ""
+    """YAML file with the rules of the run. Empty: constitution.yaml in the work folder, and where
+    there is none the one that comes with LeFleet."""
+    approvals: ApprovalPlan = ApprovalPlan()
+    notify: NotifyPlan = NotifyPlan()
     budgets: Budgets = Budgets()
     max_attempts: Positive = 3
     """Attempts at one stage before the run stops and asks for help."""
@@ -189,3 +198,6 @@ class Decision(Strict, frozen=True, kw_only=True):
     baseline leaves no room for one; else 0."""
     diagnosis: tuple[str, ...] = ()
     """What to look at, where nothing works yet."""
+    answer: ApprovalAnswer | None = None
+    """What a person said of it, where one was asked. A promotion or escalation that was rejected
+    is an `iterate`."""

@@ -1,0 +1,77 @@
+"""Questions to people and their answers: asked once, answered once."""
+
+import time
+from typing import Any
+
+import msgspec
+from sqlalchemy import Engine, insert, select, update
+
+from lefleet.ledger import schema
+from lefleet.ledger.schema import ApprovalRow, approval_row, insert_event
+from lefleet.records import ApprovalAnswer, ApprovalKind
+
+
+class ApprovalStore:
+    """The approvals of all runs of a ledger."""
+
+    def __init__(self, engine: Engine, reads: Engine) -> None:
+        self._engine = engine
+        self._reads = reads
+
+    def all(self, run: str) -> list[ApprovalRow]:
+        """Of one run, oldest first."""
+        with self._reads.connect() as connection:
+            query = select(schema.approval).filter_by(run=run).order_by(schema.approval.c.id)
+            return [approval_row(row) for row in connection.execute(query)]
+
+    def ask(
+        self,
+        run: str,
+        kind: ApprovalKind,
+        subject: str,
+        *,
+        cycle: int,
+        text: str,
+        evidence: dict[str, Any],
+        timeout_s: float,
+        on_timeout: str,
+    ) -> ApprovalRow:
+        """The question with this subject; it is asked now unless it was before. `timeout_s` 0: it
+        waits until somebody answers."""
+        table = schema.approval
+        with self._engine.begin() as connection:
+            same = select(table).filter_by(run=run, kind=kind, subject=subject)
+            if (row := connection.execute(same).first()) is not None:
+                return approval_row(row)
+            now = time.time()
+            values = {
+                "run": run,
+                "cycle": cycle,
+                "kind": kind,
+                "subject": subject,
+                "text": text,
+                "evidence": evidence,
+                "asked_at": now,
+                "expires_at": now + timeout_s if timeout_s else None,
+                "on_timeout": on_timeout,
+            }
+            row = connection.execute(insert(table).values(values).returning(table)).one()
+            data = {"cycle": cycle, "kind_of_approval": kind, "text": text, "approval": row.id}
+            insert_event(connection, run, "approval_needed", data)
+            return approval_row(row)
+
+    def answer(self, approval: ApprovalRow, answer: ApprovalAnswer) -> bool:
+        """Record an answer; False where another one came first."""
+        table, body = schema.approval, msgspec.to_builtins(answer)
+        with self._engine.begin() as connection:
+            changed = connection.execute(
+                update(table)
+                .where(table.c.id == approval.id, table.c.answer.is_(None))
+                .values(answer=body)
+            )
+            if not changed.rowcount:
+                return False
+            kind = "approved" if answer.approved else "rejected"
+            data = {"cycle": approval.cycle, "kind_of_approval": approval.kind, **body}
+            insert_event(connection, approval.run, kind, data)
+            return True
