@@ -56,7 +56,7 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
 MAY_IMPORT["cli"] |= {"constitution", "knowledge", "notify", "trial"}
-MAY_IMPORT["loop"] |= {"constitution", "knowledge", "notify"}
+MAY_IMPORT["loop"] |= {"constitution", "knowledge", "models", "notify"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
