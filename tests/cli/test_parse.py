@@ -36,6 +36,10 @@ from lefleet.server.manifest import LISTEN
             ExpertDemos(tasks=("push", "reach"), episodes_per_task=3, noise=0.2, seed=5),
         ),
         (
+            "collect expert --episodes push 3 pick-place 9",
+            ExpertDemos(episodes={"push": 3, "pick-place": 9}),
+        ),
+        (
             "collect dataset --repo-id user/name --tasks push",
             ExistingDataset(repo_id="user/name", tasks=("push",)),
         ),
@@ -131,6 +135,10 @@ def test_other_commands_refuse_further_flags(line):
             "--episodes_per_task: many is not a whole number. See: lefleet collect expert --help",
         ),
         ("collect expert --out a --noise=x", "--noise: x is not a number. See: "),
+        (
+            "collect expert --out a --episodes push 3 reach",
+            "--episodes: push 3 reach is not a list of pairs, as NAME NUMBER NAME NUMBER. See: ",
+        ),
         ("compare a b --max-pairs 1.5", "--max-pairs: 1.5 is not a whole number. See: "),
         (
             "collect corrections --out a --checkpoint c --mode guess",

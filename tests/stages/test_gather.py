@@ -11,7 +11,9 @@ from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import (
     Gathered,
     GatherPlan,
+    Goal,
     Key,
+    _attempts,
     _rounds,
     _take,
     gather,
@@ -98,16 +100,13 @@ def test_an_episode_keeps_its_batch_and_row_whatever_is_done(data, size, tasks, 
     assert rest.items() <= whole.items()
 
 
-def wanted(**changes) -> GatherPlan:
-    values = {
-        "tasks": ("push",),
-        "goal": 2,
-        "max_attempts": 9,
-        "block": 3,
-        "first_seed": 100,
-        "behaviour": Demonstrate(),
-    }
-    return GatherPlan(**values | changes)
+def goal(episodes=2, max_attempts=9, block=3) -> Goal:
+    return Goal(episodes, max_attempts, block)
+
+
+def wanted(goals=None, **options) -> GatherPlan:
+    goals = {"push": goal()} if goals is None else goals
+    return GatherPlan(goals=goals, first_seed=100, behaviour=Demonstrate(), **options)
 
 
 def seeds(lines) -> list[int]:
@@ -115,23 +114,65 @@ def seeds(lines) -> list[int]:
 
 
 def test_the_first_round_has_as_many_attempts_as_are_wanted_and_later_ones_a_block():
-    rounds = list(_rounds(wanted(goal=2, block=3, max_attempts=9)))
-    assert rounds == [range(100, 102), range(102, 105), range(105, 108), range(108, 109)]
+    rounds = list(_rounds(wanted({"push": goal(2, max_attempts=9, block=3)})))
+    ranges = [range(100, 102), range(102, 105), range(105, 108), range(108, 109)]
+    assert rounds == [{"push": seeds} for seeds in ranges]
 
 
 def test_the_first_round_keeps_to_the_most_attempts_too():
-    assert list(_rounds(wanted(goal=5, max_attempts=3))) == [range(100, 103)]
+    assert list(_rounds(wanted({"push": goal(5, max_attempts=3)}))) == [{"push": range(100, 103)}]
 
 
-@given(goal=st.integers(1, 30), block=st.integers(1, 30), most=st.integers(1, 200))
-def test_rounds_use_every_seed_up_to_the_most_attempts_once(goal, block, most):
-    rounds = _rounds(wanted(goal=goal, block=block, max_attempts=most))
-    assert [seed for seeds in rounds for seed in seeds] == list(range(100, 100 + most))
+def test_every_task_has_rounds_of_its_own_and_drops_out_when_its_attempts_are_used():
+    goals = {"push": goal(1, max_attempts=2, block=1), "reach": goal(4, max_attempts=9, block=3)}
+    assert list(_rounds(wanted(goals))) == [
+        {"push": range(100, 101), "reach": range(100, 104)},
+        {"push": range(101, 102), "reach": range(104, 107)},
+        {"reach": range(107, 109)},
+    ]
+
+
+@given(episodes=st.integers(1, 30), block=st.integers(1, 30), most=st.integers(1, 200))
+def test_rounds_use_every_seed_up_to_the_most_attempts_once(episodes, block, most):
+    rounds = _rounds(wanted({"push": goal(episodes, max_attempts=most, block=block)}))
+    assert [seed for seeds in rounds for seed in seeds["push"]] == list(range(100, 100 + most))
+
+
+@given(
+    goals=st.dictionaries(
+        st.sampled_from(["push", "reach", "door-open"]),
+        st.builds(goal, st.integers(1, 9), st.integers(1, 40), st.integers(1, 9)),
+        min_size=1,
+    )
+)
+def test_a_task_has_the_same_attempts_beside_others_as_alone(goals):
+    together = list(_rounds(wanted(goals)))
+    for task, one in goals.items():
+        alone = [key for seeds in _rounds(wanted({task: one})) for key in _attempts("c", seeds)]
+        beside = [key for seeds in together for key in _attempts("c", seeds) if key.task == task]
+        assert beside == alone
+
+
+def test_tasks_alternate_as_long_as_the_seeds_of_both_last():
+    attempts = _attempts("c", {"push": range(5, 7), "reach": range(4, 6)})
+    assert [(key.task, key.seed) for key in attempts] == [
+        ("reach", 4),
+        ("push", 5),
+        ("reach", 5),
+        ("push", 6),
+    ]
+
+
+@given(first=st.integers(0, 99), number=st.integers(1, 20), tasks=st.integers(1, 4))
+def test_equal_goals_give_every_seed_to_all_tasks_in_turn(first, number, tasks):
+    names = [f"task{one}" for one in range(tasks)]
+    seeds = range(first, first + number)
+    assert _attempts("c", dict.fromkeys(names, seeds)) == interleave("c", names, seeds)
 
 
 def test_the_first_kept_episodes_by_seed_are_taken_however_they_arrived():
     lines = [finished(seed=3), finished(seed=1), finished(seed=2)]
-    assert seeds(_take(wanted(goal=2), lines, "push")) == [1, 2]
+    assert seeds(_take(wanted({"push": goal(2)}), lines, "push")) == [1, 2]
 
 
 def test_an_episode_without_labels_is_not_taken():
@@ -160,7 +201,7 @@ def test_no_attempt_is_reported_or_written_that_fails_its_verification(tmp_path)
         raise StageFailed("changed", "restore")
 
     reported: list[Update] = []
-    plan = wanted(tasks=("reach",), goal=1, workers=1)
+    plan = wanted({"reach": goal(1)}, workers=1)
     with StageFolder(tmp_path / "collect", ExpertDemos()) as stage:
         with pytest.raises(StageFailed, match="changed"):
             gather(plan, stage, reported.append, verify)

@@ -22,6 +22,7 @@ _EXPECTED = {
     "{None}|INT": "a whole number",
     "FLOAT": "a number",
     "[STR STR [STR STR ...]]": "a list of pairs, as NAME VALUE NAME VALUE",
+    "[STR INT [STR INT ...]]": "a list of pairs, as NAME NUMBER NAME NUMBER",
 }
 """The parser's names for types."""
 

@@ -1,6 +1,7 @@
 """collect: a proposal becomes a dataset."""
 
 import math
+from difflib import get_close_matches
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.records import (
@@ -15,7 +16,7 @@ from lefleet.rollouts import Demonstrate, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.folder import StageFolder
-from lefleet.stages.gather import Gathered, GatherPlan, gather, rolled_out
+from lefleet.stages.gather import Gathered, GatherPlan, Goal, gather, rolled_out
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import (
     find_checkpoint,
@@ -44,25 +45,44 @@ def max_attempts(goal: int) -> int:
     return 4 * goal + 10
 
 
+def demonstrations_by_task(request: ExpertDemos) -> dict[str, int]:
+    """Demonstrations to keep of each task, without tasks of which none are wanted."""
+    tasks = resolve_tasks(request.tasks)
+    for name in request.episodes:
+        if name not in tasks:
+            near = get_close_matches(name, tasks, n=3)
+            raise BadInput(
+                f"episodes: {name!r} is not one of the tasks.",
+                f"Did you mean {' or '.join(near)}?" if near else f"They are {', '.join(tasks)}.",
+            )
+    numbers = {task: request.episodes.get(task, request.episodes_per_task) for task in tasks}
+    return {task: number for task, number in numbers.items() if number}
+
+
 def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
-    goal = request.episodes_per_task
-    wanted = GatherPlan(
-        tasks=resolve_tasks(request.tasks),
-        goal=goal,
-        max_attempts=max_attempts(goal),
-        block=math.ceil(goal / 5) + 1,
+    wanted = demonstrations_by_task(request)
+    if not wanted and not request.add_to:
+        raise BadInput("episodes: 0 for every task.", "Ask for at least one, or name add_to.")
+    for part in request.add_to:
+        require_dataset_folder(part, "add_to")
+    if not wanted:
+        return _add(None, request, stage, progress)
+    goals = {
+        task: Goal(number, max_attempts=max_attempts(number), block=math.ceil(number / 5) + 1)
+        for task, number in wanted.items()
+    }
+    plan = GatherPlan(
+        goals=goals,
         first_seed=request.seed,
         behaviour=Demonstrate(noise=request.noise),
         workers=request.workers,
     )
-    for part in request.add_to:
-        require_dataset_folder(part, "add_to")
-    gathered = gather(wanted, stage, progress)
+    gathered = gather(plan, stage, progress)
     for task, tally in gathered.tallies.items():
-        if tally.kept < goal:
+        if tally.kept < wanted[task]:
             raise StageFailed(
                 f"The expert succeeded in only {tally.kept} of {tally.attempted} episodes of "
-                f"{task}, {goal} are needed.",
+                f"{task}, {wanted[task]} are needed.",
                 "Ask for fewer, or lower the noise.",
             )
     added = _write(gathered, stage, progress, source="expert")
@@ -89,13 +109,13 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
 
 
 def _add(
-    added: DatasetRecord, request: ExpertDemos, stage: StageFolder, progress: Progress
+    added: DatasetRecord | None, request: ExpertDemos, stage: StageFolder, progress: Progress
 ) -> DatasetRecord:
-    """All that was there and what was added, merged into one dataset."""
+    """All that was there and what was added, if anything, merged into one dataset."""
     from lefleet.stages.datasets import describe_dataset, merge
 
     progress(Update.phase("merging with the earlier data"))
-    parts = [*(find_dataset(name, "add_to").record for name in request.add_to), added]
+    parts = [find_dataset(name, "add_to").record for name in request.add_to]
     for part, digest in zip(parts, request.add_to_digests, strict=False):
         if part.digest != digest:
             raise BadInput(
@@ -103,15 +123,19 @@ def _add(
                 f"{digest[:12]} expected).",
                 "Restore it.",
             )
+    if added:
+        parts.append(added)
     merged = merge(parts, stage.fresh("merged"), stage.fresh("scratch"))
     progress(DIGESTING)
     return describe_dataset(
         merged,
         range(merged.total_episodes),
         source="mix",
-        tallies=added.tallies,
+        tallies=added.tallies if added else {},
         parents=(part.digest for part in parts),
-        added=AddedData(digest=added.digest, root=added.root, episodes=len(added.episodes)),
+        added=AddedData(digest=added.digest, root=added.root, episodes=len(added.episodes))
+        if added
+        else None,
     )
 
 

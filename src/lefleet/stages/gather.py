@@ -1,7 +1,7 @@
 """Which episodes run in which batch, and rolling out until enough of every task are kept."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import batched, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -60,16 +60,21 @@ POLICY_BATCH = 15
 """Episodes that step together where a policy acts."""
 
 
+class Goal(NamedTuple):
+    """What to gather of one task."""
+
+    episodes: int
+    """Episodes to keep."""
+    max_attempts: int
+    block: int
+    """Attempts in each round after the first."""
+
+
 class GatherPlan(NamedTuple):
     """What to gather."""
 
-    tasks: tuple[str, ...]
-    goal: int
-    """Episodes to keep per task."""
-    max_attempts: int
-    """Per task."""
-    block: int
-    """Attempts per task in each round after the first."""
+    goals: Mapping[str, Goal]
+    """By task. Which episodes of one task are kept does not depend on the others' goals."""
     first_seed: int
     behaviour: Behaviour
     checkpoint: str = ""
@@ -88,12 +93,10 @@ def rolled_out(
     keep_failures: bool = False,
 ) -> GatherPlan:
     """What to gather where a policy acts."""
-    goal = request.episodes_per_task
+    number = request.episodes_per_task
+    goal = Goal(number, max_attempts=request.max_attempts_per_task or 5 * number, block=number)
     return GatherPlan(
-        tasks=resolve_tasks(request.tasks),
-        goal=goal,
-        max_attempts=request.max_attempts_per_task or 5 * goal,
-        block=goal,
+        goals=dict.fromkeys(resolve_tasks(request.tasks), goal),
         first_seed=request.seed,
         behaviour=behaviour,
         checkpoint=checkpoint.path,
@@ -130,7 +133,8 @@ def gather(
     """
     frames = stage.path / "frames"
     frames.mkdir(exist_ok=True)
-    total = wanted.goal * len(wanted.tasks)
+    goals = wanted.goals
+    total = sum(goal.episodes for goal in goals.values())
 
     def plan_episode(row: int, key: Key) -> PlannedEpisode:
         path = frames / f"{key.task}_{key.seed}.npz"
@@ -143,14 +147,15 @@ def gather(
         progress(STARTING_SIMULATION)
         done = {_key(line): line for line in journal.lines if _is_intact(line)}
         for seeds in _rounds(wanted):
-            before = [line for line in done.values() if line.seed < seeds.start]
-            short = [
-                task for task in wanted.tasks if len(_take(wanted, before, task)) < wanted.goal
-            ]
+            short = {
+                task: of_task
+                for task, of_task in seeds.items()
+                if _is_short(wanted, done.values(), task, of_task.start)
+            }
             if not short:
                 break
             batches = plan_batches(
-                interleave(wanted.checkpoint, short, seeds),
+                _attempts(wanted.checkpoint, short),
                 done,
                 size=wanted.batch_size,
                 behaviour=wanted.behaviour,
@@ -160,7 +165,7 @@ def gather(
             kept = Counter(line.task for line in done.values() if line.labelled)
 
             def report(kept: Counter[str] = kept) -> None:
-                count = sum(min(number, wanted.goal) for number in kept.values())
+                count = sum(min(number, goals[task].episodes) for task, number in kept.items())
                 progress(Update(count, total, "episodes", f"{len(done)} attempted"))
 
             for finished in simulators.run(batches, on_begin=report):
@@ -169,11 +174,11 @@ def gather(
                 kept[finished.task] += bool(finished.labelled)
                 report()
         attempted = list(done.values())
-        kept_by_task = {task: _take(wanted, attempted, task) for task in wanted.tasks}
+        kept_by_task = {task: _take(wanted, attempted, task) for task in goals}
         attempts = Counter(line.task for line in attempted)
         tallies = {
             task: AttemptCounts(kept=len(kept_by_task[task]), attempted=attempts[task])
-            for task in wanted.tasks
+            for task in goals
         }
         return Gathered(kept_by_task, tallies)
 
@@ -187,17 +192,38 @@ def _is_intact(line: Finished) -> bool:
     return not line.frames or (Path(line.frames).is_file() and Path(line.frames).stat().st_size > 0)
 
 
-def _rounds(wanted: GatherPlan) -> Iterator[range]:
+def _rounds(wanted: GatherPlan) -> Iterator[dict[str, range]]:
+    """Seeds of each task in each round, without tasks that have used all their attempts."""
+    by_task = [_task_rounds(goal, wanted.first_seed) for goal in wanted.goals.values()]
+    for ranges in zip_longest(*by_task, fillvalue=range(0)):
+        yield {task: seeds for task, seeds in zip(wanted.goals, ranges, strict=True) if seeds}
+
+
+def _task_rounds(goal: Goal, first_seed: int) -> Iterator[range]:
     """Seeds of each round: first as many as are wanted, then `block` more at a time."""
     start = 0
-    while start < wanted.max_attempts:
-        size = wanted.block if start else wanted.goal
-        stop = min(start + size, wanted.max_attempts)
-        yield range(wanted.first_seed + start, wanted.first_seed + stop)
+    while start < goal.max_attempts:
+        size = goal.block if start else goal.episodes
+        stop = min(start + size, goal.max_attempts)
+        yield range(first_seed + start, first_seed + stop)
         start = stop
 
 
-def _take(wanted: GatherPlan, lines: Sequence[Finished], task: str) -> list[Finished]:
+def _attempts(checkpoint: str, seeds: Mapping[str, range]) -> list[Key]:
+    """The episodes of one round, interleaved as long as the seeds of several tasks last."""
+    first = min(one.start for one in seeds.values())
+    stop = max(one.stop for one in seeds.values())
+    keys = interleave(checkpoint, list(seeds), range(first, stop))
+    return [key for key in keys if key.seed in seeds[key.task]]
+
+
+def _is_short(wanted: GatherPlan, lines: Iterable[Finished], task: str, seed: int) -> bool:
+    """Whether fewer episodes of `task` than are wanted were kept before `seed`."""
+    before = [line for line in lines if line.seed < seed]
+    return len(_take(wanted, before, task)) < wanted.goals[task].episodes
+
+
+def _take(wanted: GatherPlan, lines: Iterable[Finished], task: str) -> list[Finished]:
     """The first kept episodes of `task` by seed, as many as are wanted."""
     kept = (line for line in lines if line.task == task and line.labelled)
-    return sorted(kept, key=lambda line: line.seed)[: wanted.goal]
+    return sorted(kept, key=lambda line: line.seed)[: wanted.goals[task].episodes]
