@@ -103,6 +103,11 @@ def test_a_process_that_did_not_allow_it_is_not_forked(said):
     assert said("print(is_fork)", TELL, allow=False) == ["False"]
 
 
+def test_a_child_that_must_be_a_new_program_is_one(said):
+    code = "print(start(may_fork=False).communicate()[0].decode(), end='')"
+    assert said("print(is_fork)", code) == ["False"]
+
+
 def test_a_variable_that_a_library_may_have_read_already_needs_a_new_program(said):
     body = "print(is_fork, os.environ['fork_test'], os.environ.get('LEFLEET_X'))"
     ways = "for more in ({'LEFLEET_X': '1'}, {'fork_test': 'same'}, {'fork_test': 'other'}):\n"

@@ -59,6 +59,12 @@ def test_the_parents_own_environment_does_not_change(monkeypatch):
     assert "LEFLEET_TEST" not in os.environ
 
 
+def test_a_child_that_inherits_nothing_has_only_what_it_is_given(monkeypatch):
+    monkeypatch.setenv("LEFLEET_TEST", "secret")
+    code = "print(*sorted(name for name in __import__('os').environ if name != 'LC_CTYPE'))"
+    assert said_by(code, environment={"GIVEN": "1"}, inherits=False) == "GIVEN"
+
+
 def test_a_child_has_nothing_to_read_unless_it_is_given_something():
     assert said_by("import sys; print(repr(sys.stdin.read()))") == "''"
 

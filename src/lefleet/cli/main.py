@@ -1,6 +1,7 @@
 """Entry point: which function runs which command, exit codes, error style.
 
-Exit codes: 0 done, 1 failed, 2 bad input (nothing was started), 130 interrupted with Ctrl-C.
+Exit codes: 0 done, 1 failed, 2 bad input (nothing was started), 3 the run waits for a person,
+4 denied by the constitution, 130 interrupted with Ctrl-C.
 """
 
 import os
@@ -24,6 +25,10 @@ def main() -> int:
         from lefleet.cli.runs import control
 
         return control(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["notify", "exec"] and len(arguments) == 4:
+        from lefleet.notify.sender import send_pending
+
+        return send_pending(Path(arguments[2]), arguments[3])
     if arguments == ["--version"]:
         from importlib.metadata import version
 
@@ -139,9 +144,11 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return ping_service(command)
         case _:
-            from lefleet.cli import certs, episodes
+            from lefleet.cli import approvals, certs, episodes
 
             match command:
+                case approvals.AnswerCommand():
+                    return approvals.answer(command)
                 case certs.CertsOptions():
                     return certs.run_certs(command)
                 case episodes.LabelCommand():

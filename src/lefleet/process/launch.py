@@ -44,15 +44,19 @@ def launch(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     detached: bool = False,
+    inherits: bool = True,
+    may_fork: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start `argv`: as a new program, or where this process may be forked as a fork that runs it.
 
     The child gets SIGKILL when the thread that called this ends, so call it from the main thread.
-    A `detached` one lives on in a session of its own.
+    A `detached` one lives on in a session of its own. One that `inherits` gets this process's
+    environment with `environment` put to it, any other exactly `environment`. Without `may_fork` it
+    is a new program, which keeps nothing of this process in memory.
     """
     parent = os.getpid()
-    variables = child_environment(environment)
-    is_fork = can_fork(argv, variables)
+    variables = child_environment(environment) if inherits else dict(environment or {})
+    is_fork = may_fork and can_fork(argv, variables)
 
     def die_with_parent() -> None:
         if _LIBC is None:
