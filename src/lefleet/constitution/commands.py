@@ -1,0 +1,205 @@
+"""Judge the final command line of a program, by what its arguments mean."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lefleet.constitution.argv import (
+    CommandLine,
+    flag_of,
+    flattened,
+    lerobot_flags,
+    refuse_inclusion,
+    require_literal,
+)
+from lefleet.constitution.grants import PLUGIN_KEY, names_checkpoint
+from lefleet.constitution.judge import Judge, devices_of, is_on, rule_of
+from lefleet.constitution.paths import matches
+from lefleet.errors import Denied
+
+TRAIN = "lerobot.scripts.lerobot_train"
+EVAL = "lerobot.scripts.lerobot_eval"
+OWN_TRAIN = "lefleet.compat.train"
+_WORKER = "lefleet.rollouts.worker"
+_LARGEST_CONFIG = 10_000_000
+"""Bytes of a file for --config_path that is judged."""
+
+_SECTIONS = frozenset(
+    (
+        *("dataset", "env", "policy", "reward_model", "eval", "wandb", "peft", "job"),
+        *("optimizer", "scheduler", "sample_weighting", "robot", "teleop", "teleoperator"),
+        *("inference", "strategy", "image_transforms", "processor"),
+    )
+)
+"""Parts of a config. In place of one, LeRobot's parser takes a mapping or a file."""
+_UPLOADS = ("push_to_hub", "save_checkpoint_to_hub", "wandb.enable", "recording_repo_id")
+_CAPS = {
+    "steps": ("steps", "training steps"),
+    "batch_size": ("batch_size", "batch size"),
+    "num_workers": ("workers", "loader processes"),
+    "eval.n_episodes": ("episodes_per_task", "episodes"),
+    "eval.batch_size": ("batch_size", "batch size"),
+}
+
+
+def judge_command(judge: Judge, line: CommandLine) -> None:
+    """Raise Denied where `line` may not be started."""
+    program, arguments = line
+    commands = judge.constitution.commands
+    if not any(matches(program, (pattern,)) for pattern in commands):
+        raise Denied(
+            "commands",
+            f"{program} is not an allowed program.",
+            f"Add it to commands in {judge.file}.",
+        )
+    if program in (TRAIN, EVAL, OWN_TRAIN) or program.startswith("lerobot."):
+        judge_flags(judge, program, lerobot_flags(arguments))
+    elif program == "lefleet":
+        _judge_lefleet(judge, arguments)
+    else:
+        _judge_other(judge, program, arguments)
+
+
+def judge_flags(
+    judge: Judge, program: str, flags: dict[str, str], *, is_file: bool = False
+) -> None:
+    """Flags of one of LeRobot's programs; with `is_file`, the content of a config file of it."""
+    for key, value in flags.items():
+        _judge_meaning(judge, key, value, is_file=is_file)
+        judge.argument(program, key, value, is_key_known=is_file or _is_judged(key))
+    _judge_data(judge, flags)
+    _judge_environment(judge, flags)
+    if path := flags.get("config_path"):
+        _judge_config_file(judge, program, path)
+
+
+def _judge_meaning(judge: Judge, key: str, value: str, *, is_file: bool) -> None:
+    """What a flag does, whatever lists say of its key."""
+    is_granted = f"--{key}={value}" in judge.grants.flags
+    if PLUGIN_KEY in key or key.endswith(".hub_path"):
+        require_literal(key, value)
+        judge.plugin(value)
+    elif names_checkpoint(key):
+        require_literal(key, value)
+        judge.checkpoint(value)
+    elif key in ("output_dir", "env.type", "dataset.root", "dataset.repo_id", "config_path"):
+        require_literal(key, value)
+    if key == "output_dir":
+        judge.output(value)
+    if key.rpartition(".")[2] in _SECTIONS and is_on(value) and value != "{}":
+        raise Denied(
+            "commands",
+            f"--{key}={value[:80]} stands for many settings, which cannot be judged.",
+            f"Give each of them, as --{key}.NAME=VALUE.",
+        )
+    if key.endswith(_UPLOADS) and is_on(value):
+        judge.upload(f"--{key}={value}", is_granted=is_granted)
+    if key == "job.target" and value not in ("local", "null", ""):
+        judge.upload(f"--{key}={value}", is_granted=is_granted)
+    if key == "trust_remote_code" and is_on(value) and not is_granted:
+        judge.plugin(f"--{key}={value}")
+    if key in _CAPS and (not is_file or value):
+        field, what = _CAPS[key]
+        judge.cap(field, _number(key, value), what)
+
+
+def _is_judged(key: str) -> bool:
+    """Whether a key is allowed by what it names, so that it need not be listed: a plugin's flag may
+    have any prefix."""
+    return PLUGIN_KEY in key
+
+
+def _number(key: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise Denied("commands", f"--{key}={value} is not a number.", "Write digits.") from None
+
+
+def _judge_data(judge: Judge, flags: dict[str, str]) -> None:
+    """A dataset by its folder; by its hub id where LeRobot would download it."""
+    root, name = flags.get("dataset.root", ""), flags.get("dataset.repo_id", "")
+    if root:
+        judge.dataset(root)
+    if name and not (root and (Path(root).expanduser() / "meta" / "info.json").is_file()):
+        judge.dataset(name)
+
+
+def _judge_environment(judge: Judge, flags: dict[str, str]) -> None:
+    if kind := flags.get("env.type"):
+        judge.environment(kind)
+    for device, kind in devices_of(flags, "env"):
+        judge.robot(kind, device)
+
+
+def _judge_config_file(judge: Judge, program: str, path: str) -> None:
+    """A file that is allowed by its place still may not say what a flag may not."""
+    judge.config_path(path)
+    content = _read_config(path)
+    flags = flattened(content)
+    if "config_path" in flags:
+        raise Denied("config_paths", f"{path} names another config file.", "Name that one.")
+    for key, value in flags.items():
+        refuse_inclusion(key, value)
+    judge_flags(judge, program, flags, is_file=True)
+
+
+def _read_config(path: str) -> Any:
+    file = Path(path).expanduser()
+    file = file / "train_config.json" if file.is_dir() else file
+    remedy = "Name the train_config.json of a checkpoint."
+    if file.suffix != ".json":
+        raise Denied("config_paths", f"{path} is not JSON, and cannot be judged.", remedy)
+    try:
+        if file.stat().st_size > _LARGEST_CONFIG:
+            raise Denied("config_paths", f"{path} is too large to be judged.", remedy)
+        return msgspec.json.decode(file.read_bytes())
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Denied("config_paths", f"{path} cannot be judged: {error}.", remedy) from error
+
+
+def _judge_lefleet(judge: Judge, arguments: Sequence[str]) -> None:
+    """LeFleet's own programs, in the forms in which it starts them."""
+    match arguments:
+        case ["stage", "exec", folder]:
+            judge.output(folder)
+        case ["controller", "exec", workdir, _] | ["notify", "exec", workdir, _]:
+            if judge.grants.folders:
+                judge.output(workdir)
+        case ["serve", checkpoint, "--json", *flags]:
+            judge.checkpoint(checkpoint)
+            for flag in flags:
+                _judge_own_flag(judge, flag)
+        case _:
+            raise Denied(
+                "commands",
+                f"lefleet is not started with these arguments: {' '.join(arguments)[:200]}.",
+            )
+
+
+def _judge_own_flag(judge: Judge, argument: str) -> None:
+    flag = flag_of(argument)
+    if flag is None:
+        raise Denied("commands", f"the argument {argument!r} is no --key=value.")
+    judge.argument("lefleet", *flag, is_key_known=False)
+
+
+def _judge_other(judge: Judge, program: str, arguments: Sequence[str]) -> None:
+    rule = rule_of(program, judge.constitution.commands)
+    positional = rule.positional if rule else ()
+    if program == _WORKER:
+        positional = (*positional, "*")
+    for argument in arguments:
+        flag = flag_of(argument)
+        if flag is not None and any(
+            matches(flag[0], (one,)) for one in (rule.arguments if rule else ())
+        ):
+            judge.argument(program, *flag, is_key_known=False)
+        elif not matches(argument, positional):
+            raise Denied(
+                f"commands.{program}",
+                f"{program} may not be started with the argument {argument!r}.",
+                f"Add it to commands.{program}.positional in {judge.file}.",
+            )
