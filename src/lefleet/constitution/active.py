@@ -7,8 +7,10 @@ processes of a run have the rules that its controller installed.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,30 +18,40 @@ from lefleet.constitution.grants import Grants
 from lefleet.constitution.rules import Rules, require_digest, rules_for_grants
 from lefleet.constitution.schema import find
 from lefleet.errors import BadInput, Denied
+from lefleet.records import encode
 
 RULES_VARIABLE = "LEFLEET_RULES"
 """Digest and JSON of the rules of a child's parent, with a colon between them."""
 FROZEN = "constitution.json"
 """In a run's folder: the rules that hold, for people; no program reads it."""
 WORKDIR = Path("runs")
+"""Where rules are looked for if no other work folder is named."""
 _LONGEST = 120_000
 """Bytes; Linux does not start a program with a longer variable."""
 
-_installed: Rules | None = None
+
+class _Installed(NamedTuple):
+    rules: Rules
+    text: str
+    """For children."""
+
+
+_installed: _Installed | None = None
 
 
 def install(rules: Rules, folder: Path | None = None) -> None:
     """Make these the rules of this process and of all that it starts from now on.
 
-    They are also written to `folder`, for people.
+    They are also written to `folder`, for people, if its disk has room.
     """
     global _installed  # noqa: PLW0603 - a process has one set of rules
-    _encoded(rules)
+    made = _Installed(rules, _encoded(rules))
     if folder is not None:
         partial = folder / f"{FROZEN}.partial"
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(rules), indent=2) + b"\n")
-        partial.replace(folder / FROZEN)
-    _installed = rules
+        with suppress(OSError):
+            partial.write_bytes(encode(rules))
+            partial.replace(folder / FROZEN)
+    _installed = made
 
 
 @contextmanager
@@ -63,10 +75,26 @@ def given() -> Rules | None:
     """The rules that were installed here, else those that this process was started with, if any;
     Denied where these were changed on the way."""
     if _installed is not None:
-        return _installed
+        return _installed.rules
     text = os.environ.get(RULES_VARIABLE)
-    if not text:
-        return None
+    return _decoded(text) if text else None
+
+
+def handed_down() -> dict[str, str]:
+    """The variable for a child; none where the child shall find the rules as this process did."""
+    if _installed is not None:
+        return {RULES_VARIABLE: _installed.text}
+    text = os.environ.get(RULES_VARIABLE)
+    return {RULES_VARIABLE: text} if text else {}
+
+
+def forget_handed_down() -> None:
+    """In a command that a person typed: what the shell's variable says does not count."""
+    os.environ.pop(RULES_VARIABLE, None)
+
+
+@lru_cache(maxsize=1)
+def _decoded(text: str) -> Rules:
     digest, _, content = text.partition(":")
     try:
         rules = msgspec.json.decode(content, type=Rules)
@@ -78,17 +106,6 @@ def given() -> Rules | None:
         ) from error
     require_digest(rules, digest, f"the rules in the variable {RULES_VARIABLE}")
     return rules
-
-
-def handed_down() -> dict[str, str]:
-    """The variable for a child; none where it finds the rules as this process did."""
-    rules = given()
-    return {} if rules is None else {RULES_VARIABLE: _encoded(rules)}
-
-
-def forget_handed_down() -> None:
-    """In a command that a person typed: what the shell's variable says does not count."""
-    os.environ.pop(RULES_VARIABLE, None)
 
 
 def _encoded(rules: Rules) -> str:

@@ -20,7 +20,7 @@ def is_listed(name: str, listed: Iterable[str]) -> bool:
     if name in listed:
         return True
     if not _is_path(name):
-        return matches(name, (one for one in listed if not _is_path(one)))
+        return matches(name, listed)
     real = real_path(name)
     if any(_is_in(real, one) for one in listed if _is_path(one)):
         return True

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -193,7 +192,7 @@ def packaged() -> Constitution:
 
 def packaged_text() -> str:
     """Its file, with comments."""
-    return resources.files(__package__).joinpath(_PACKAGED).read_text(encoding="utf-8")
+    return Path(__file__).with_name(_PACKAGED).read_text(encoding="utf-8")
 
 
 def digest_of(value: Any) -> str:

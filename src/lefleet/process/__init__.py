@@ -1,12 +1,14 @@
 """Child processes: one way to start them, one way to share work among them.
 
-    launch       starts a process, and says how it exited; the only place that starts any
+    launch       starts a process that the constitution allows, and says how it exited; the only
+                 place that starts any
     fork         runs a child's program in a fork of this process; `launch` decides when
     pool         hands work to a few workers as JSON lines and takes answers as they come
     liveness     finds processes by a mark in their environment, and tells whether a lock is held
 
-Imports `errors`; `rollouts`, `stages`, `ledger`, `loop`, `testbed`, `trial` and `cli` use it. Data
-goes down a child's stdin and comes back on its stdout; its stderr is a log file.
+Imports `errors` and `constitution`; `rollouts`, `stages`, `ledger`, `notify`, `loop`, `testbed`,
+`trial` and `cli` use it. Data goes down a child's stdin and comes back on its stdout; its stderr is
+a log file.
 """
 
 from lefleet.process.fork import allow_forks, obstacle

@@ -1,4 +1,7 @@
-"""Start a child process that dies with its parent and keeps to one thread; say how it exited."""
+"""Start a child process if the rules allow it; it dies with its parent and keeps to one thread.
+
+Also how a child exited, in words.
+"""
 
 import ctypes
 import os
@@ -9,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from lefleet.constitution import active
+from lefleet.constitution.active import RULES_VARIABLE, handed_down
 from lefleet.errors import StageFailed
 from lefleet.process.fork import become, can_fork
 
@@ -53,9 +58,17 @@ def launch(
     A `detached` one lives on in a session of its own. One that `inherits` gets this process's
     environment with `environment` put to it, any other exactly `environment`. Without `may_fork` it
     is a new program, which keeps nothing of this process in memory.
+
+    Raises Denied, before anything is started, where the rules of this process do not allow it. A
+    child that inherits gets these rules too, whatever its variables said before.
     """
     parent = os.getpid()
-    variables = child_environment(environment) if inherits else dict(environment or {})
+    given = dict(environment or {})
+    active().check_argv(argv, [name for name in given if os.environ.get(name) != given[name]])
+    variables = child_environment(given) if inherits else given
+    variables.pop(RULES_VARIABLE, None)
+    if inherits:
+        variables.update(handed_down())
     is_fork = may_fork and can_fork(argv, variables)
 
     def die_with_parent() -> None:

@@ -17,7 +17,9 @@ from typing import Any, overload
 
 import msgspec
 
-from lefleet.errors import BadInput, ChildKilled, LeFleetError, StageFailed
+from lefleet.constitution import Rules, find, given, installed, rules_for_request
+from lefleet.constitution.active import WORKDIR
+from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError, StageFailed
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import (
     CheckpointRecord,
@@ -31,6 +33,8 @@ from lefleet.records import (
     ImproveRequest,
     MixRecord,
     ProfileRequest,
+    ProposalRecord,
+    ProposeRequest,
     Record,
     Request,
     TrainRequest,
@@ -67,9 +71,10 @@ _BODIES: dict[type, str] = {
     CompareRequest: "lefleet.stages.compare",
     ImproveRequest: "lefleet.stages.improve",
     ProfileRequest: "lefleet.profile.profile",
+    ProposeRequest: "lefleet.models.propose",
 }
 """The module of each stage, whose function of the same name does the work. Any other request
-collects. By name, because they import LeRobot, and `profile` imports `stages`."""
+collects. By name, because they import LeRobot, and `profile` and `models` import `stages`."""
 
 
 @overload
@@ -96,25 +101,38 @@ def run_stage(
 def run_stage(
     request: ProfileRequest, folder: str | Path, progress: Progress = ...
 ) -> EnvelopeRecord: ...
+@overload
+def run_stage(
+    request: ProposeRequest, folder: str | Path, progress: Progress = ...
+) -> ProposalRecord: ...
 def run_stage(request: Request, folder: str | Path, progress: Progress = silent) -> Record:
     """Carry out `request` in `folder` and return its record.
 
     Safe to call again: a committed record is returned at once, an interrupted stage is resumed.
+    Raises Denied where the rules of this process do not allow it; without any, what is asked for
+    here is what they grant.
     """
     request = validated(request)
     path = Path(folder).resolve()
     if (record := committed(path, request)) is not None:
         return record
-    with StageFolder(path, request) as stage:
+    with installed(_checked(request, path, WORKDIR)), StageFolder(path, request) as stage:
         if (record := stage.record()) is None:
             try:
                 record = _body(request)(request, stage, progress)
-            except BadInput:
+            except (BadInput, Denied):
                 if stage.is_new:
                     stage.discard()
                 raise
             stage.commit(record)
         return record
+
+
+def _checked(request: Request, folder: Path, workdir: Path) -> Rules:
+    """The rules that this stage keeps to, which allow it."""
+    rules = given() or rules_for_request(find(workdir), request, folder)
+    rules.check_request(request)
+    return rules
 
 
 def _body(request: Request) -> Any:
@@ -131,6 +149,8 @@ class Failure(Strict, frozen=True, kw_only=True):
     exit_code: int
     is_killed: bool = False
     """A signal killed one of its children."""
+    rule: str = ""
+    """Field of the constitution that does not allow it, where one does not."""
 
 
 def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
@@ -149,20 +169,25 @@ def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
 
 
 def run_in_child(
-    request: Request, folder: Path, show: Callable[[StageProgress], None] = lambda _: None
+    request: Request,
+    folder: Path,
+    show: Callable[[StageProgress], None] = lambda _: None,
+    workdir: Path = WORKDIR,
 ) -> Record:
     """As `run_stage`, in a child process whose output goes to the stage's log.
 
     `show` is called several times a second with the newest progress, even where it is the same: a
-    person also wants to see that time passes.
+    person also wants to see that time passes. `workdir` is where the rules are looked for.
     """
     request = validated(request)
     if (record := committed(folder, request)) is not None:
         return record
+    rules = _checked(request, folder, workdir)
     with StageFolder(folder, request) as stage:
         pass
     before = oom_kills()
-    child = start(folder)
+    with installed(rules):
+        child = start(folder)
     try:
         while child.poll() is None:
             if (now := read_progress(folder)) is not None:
@@ -175,7 +200,7 @@ def run_in_child(
     if record is not None:
         return record
     failure = read_failure(folder, code, before)
-    if stage.is_new and failure.exit_code == BadInput.exit_code:
+    if stage.is_new and failure.exit_code in (BadInput.exit_code, Denied.exit_code):
         stage.discard()
     raise failure
 
@@ -187,6 +212,8 @@ def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError
         said: Failure = decode(file.read_bytes(), Failure, str(file))
         if said.exit_code == BadInput.exit_code:
             return BadInput(said.problem, said.remedy)
+        if said.exit_code == Denied.exit_code:
+            return Denied(said.rule, said.problem.removeprefix(f"{said.rule}: "), said.remedy)
         return (ChildKilled if said.is_killed else StageFailed)(said.problem, said.remedy)
     log = folder / LOG
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -217,6 +244,7 @@ def _fail(folder: Path, error: LeFleetError) -> int:
         remedy=error.remedy,
         exit_code=error.exit_code,
         is_killed=isinstance(error, ChildKilled),
+        rule=error.rule if isinstance(error, Denied) else "",
     )
     with contextlib.suppress(OSError):
         write_durably(folder / FAILURE, msgspec.json.encode(said))
