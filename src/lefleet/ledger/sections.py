@@ -1,10 +1,29 @@
-"""Hashes of the knowledge sections that LeFleet wrote: what differs now was edited by a person."""
+"""What knowledge pages need of the ledger: marks of the sections that LeFleet wrote, and the rows
+that pages stand on."""
 
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlalchemy import Engine, insert, select, update
 
 from lefleet.ledger import schema
+from lefleet.ledger.schema import EventRow
+
+EVIDENCE = ("stage_committed", "decision", "proposal", "approved", "rejected")
+"""Kinds of events that pages tell of."""
+
+
+class JudgedEpisode(NamedTuple):
+    """One episode of a fixed block."""
+
+    cycle: int
+    task: str
+    seed: int
+    success: bool
+    progress: float
+    video: str
+    """Relative to the folder of its stage; empty where it was not filmed."""
 
 
 class SectionStore:
@@ -15,7 +34,7 @@ class SectionStore:
         self._reads = reads
 
     def digests(self, page: str) -> dict[str, str]:
-        """Of the generated sections of a page as they were last written."""
+        """Marks of the generated sections of a page; knowledge.merge says what they mean."""
         table = schema.knowledge_section
         with self._reads.connect() as connection:
             rows = connection.execute(select(table).filter_by(page=page))
@@ -32,3 +51,31 @@ class SectionStore:
                 if not changed.rowcount:
                     values |= {"page": page, "section": section}
                     connection.execute(insert(table).values(values))
+
+    def evidence(self, run: str) -> list[EventRow]:
+        """The events of a run that pages tell of, in order."""
+        table = schema.event
+        query = select(table).where(table.c.run == run, table.c.kind.in_(EVIDENCE))
+        with self._reads.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.id))
+            return [EventRow(row.id, row.at, row.kind, row.data) for row in rows]
+
+    def judged(self, run: str) -> list[JudgedEpisode]:
+        """Every episode of the fixed blocks of a run."""
+        table = schema.episode
+        columns = [table.c[name] for name in JudgedEpisode._fields]
+        query = select(*columns).where(table.c.run == run, table.c.stage == "evaluate")
+        with self._reads.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.id))
+            return [JudgedEpisode(*row) for row in rows]
+
+    def runs_of_events(self, ids: Iterable[int]) -> dict[int, str]:
+        """The run of each of these events, without those that are not in the ledger."""
+        table, wanted = schema.event, sorted(set(ids))
+        found: dict[int, str] = {}
+        with self._reads.connect() as connection:
+            for at in range(0, len(wanted), 500):
+                some = wanted[at : at + 500]
+                query = select(table.c.id, table.c.run).where(table.c.id.in_(some))
+                found |= {row.id: row.run for row in connection.execute(query)}
+        return found

@@ -1,0 +1,155 @@
+"""Two checkpoints in the same tasks: what differs between them, and whether one is shown to be
+better. Pure functions over facts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lefleet.knowledge.facts import ALL, CycleFacts, Measurement, RunFacts
+from lefleet.knowledge.markup import clean
+from lefleet.records import ComparisonRecord
+from lefleet.stats.exact_tests import paired_p, unpaired_p
+
+LEVEL = 0.05
+"""Of a comparison that counts as evidence for a lesson's status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two measurements of the same tasks, and what differs between their checkpoints."""
+
+    before: Measurement
+    after: Measurement
+    seed: int
+    root: str
+    """The run that this one started from, by way of others if need be; itself where none."""
+    changes: tuple[str, ...]
+    """Of demonstrations, other data, training and policy, those that differ."""
+    span: tuple[int, int]
+    """From and to: of the demonstrations where they differ, else of the training steps."""
+    gate: ComparisonRecord | None
+    """Of the cycle, over all of its tasks."""
+    pairs: tuple[int, int] | None
+    """Won and lost on the same seeds; None where the seeds differ."""
+    p_value: float
+    """Of the fixed blocks, not adjusted."""
+
+    @property
+    def subject(self) -> str:
+        tasks = self.after.tasks
+        return clean(tasks[0]) if len(tasks) == 1 else f"all {len(tasks)} tasks"
+
+    @property
+    def direction(self) -> int:
+        """1 shown to be better, -1 shown to be worse, 0 neither. About all tasks the gate says it;
+        it says nothing about a single one of several."""
+        if self.gate is not None and set(self.gate.per_task) == set(self.after.tasks):
+            return {"better": 1, "worse": -1}.get(self.gate.gate.verdict, 0)
+        if self.p_value > LEVEL:
+            return 0
+        return 1 if self.after.rate.rate > self.before.rate.rate else -1
+
+    @property
+    def order(self) -> int:
+        """Later evidence is larger."""
+        return max(self.after.events, default=0)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for comparisons of the same change."""
+        return (*self.kind, self.span)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        after = self.after
+        policies = (self.before.policy, after.policy)
+        return (after.environment, tuple(sorted(after.tasks)), policies, self.changes)
+
+    def is_independent_of(self, other: "Comparison") -> bool:
+        """Another seed means other data, other trainings and other episodes; a run that started
+        from the other one shares them all the same."""
+        return self.seed != other.seed and self.root != other.root
+
+    def overlaps(self, other: "Comparison") -> bool:
+        """About the same change in the same range."""
+        (low, high), (from_, to) = sorted(self.span), sorted(other.span)
+        return self.kind == other.kind and (self.span == other.span or (low < to and from_ < high))
+
+
+def comparisons(runs: Sequence[RunFacts]) -> list[Comparison]:
+    """Of every decided cycle with what it was compared with, oldest first."""
+    found = []
+    for run in runs:
+        for cycle in run.cycles:
+            before = _reference(run, cycle, runs)
+            for task, after in cycle.measured.items():
+                earlier = before.measured.get(task) if before else None
+                is_comparable = (
+                    earlier is not None
+                    and earlier.environment == after.environment
+                    and set(earlier.tasks) == set(after.tasks)
+                    # Of a single task, all tasks are the same measurement again.
+                    and not (task == ALL and len(after.tasks) == 1)
+                )
+                if earlier and is_comparable:
+                    found.append(_compared(run, cycle, earlier, after, runs))
+    return sorted(found, key=lambda one: one.order)
+
+
+def _reference(run: RunFacts, cycle: CycleFacts, runs: Sequence[RunFacts]) -> CycleFacts | None:
+    """The cycle of the gate's baseline, in whichever run; without a gate the cycle before."""
+    gate = cycle.gate()
+    if gate is None:
+        earlier = [one for one in run.cycles if one.index < cycle.index and one.measured]
+        return earlier[-1] if earlier else None
+    found = (one.of_checkpoint(gate.baseline) for one in (run, *runs))
+    return next((one for one in found if one is not None), None)
+
+
+def _compared(
+    run: RunFacts,
+    cycle: CycleFacts,
+    before: Measurement,
+    after: Measurement,
+    runs: Sequence[RunFacts],
+) -> Comparison:
+    changes = {
+        "demonstrations": before.demonstrations != after.demonstrations,
+        "other data": before.made != after.made,
+        "training": before.steps != after.steps,
+        "policy": before.policy != after.policy,
+    }
+    span = (before.demonstrations or 0, after.demonstrations or 0)
+    if not changes["demonstrations"]:
+        span = (before.steps, after.steps)
+    pairs = None
+    if before.outcomes and before.outcomes.keys() == after.outcomes.keys():
+        both = [(before.outcomes[one], after.outcomes[one]) for one in after.outcomes]
+        pairs = (both.count((False, True)), both.count((True, False)))
+    old, new = before.rate, after.rate
+    p_value = (
+        paired_p(*pairs)
+        if pairs
+        else unpaired_p(new.successes, new.episodes, old.successes, old.episodes)
+    )
+    return Comparison(
+        before=before,
+        after=after,
+        seed=run.config.seed,
+        root=_root(run, runs),
+        changes=tuple(name for name, differs in changes.items() if differs),
+        span=span,
+        gate=cycle.gate(),
+        pairs=pairs,
+        p_value=p_value,
+    )
+
+
+def _root(run: RunFacts, runs: Sequence[RunFacts]) -> str:
+    by_name = {one.run: one for one in runs}
+    at, seen = run, {run.run}
+    while at.origin and at.origin.run not in seen:
+        seen.add(at.origin.run)
+        if at.origin.run not in by_name:
+            return at.origin.run
+        at = by_name[at.origin.run]
+    return at.run

@@ -1,0 +1,260 @@
+"""The page of one run: what was tried in each cycle, what came of it, and what people said."""
+
+from lefleet.knowledge.drafts import (
+    Known,
+    answer_words,
+    cycle_events,
+    file_link,
+    front,
+    lesson_items,
+    page_link,
+    page_path,
+    rate_words,
+    stage_path,
+)
+from lefleet.knowledge.facts import CycleFacts, RunFacts, environment
+from lefleet.knowledge.front_matter import PageSource
+from lefleet.knowledge.lessons import MADE, gate_words
+from lefleet.knowledge.markup import bullets, clean, counted, escape, listed, percent, table
+from lefleet.knowledge.merge import Draft
+
+ENDED = ("finished", "stopped", "failed")
+"""States in which a run has its plots."""
+
+
+def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
+    """None where nothing has happened yet that a page could stand on."""
+    provenance = [
+        PageSource(run=run.run, cycle=cycle.index, events=cycle_events(cycle))
+        for cycle in run.cycles
+        if cycle.events
+    ]
+    if not provenance:
+        return None
+    told = [
+        one for one in known.lessons if any(pair.after.run == run.run for pair in one.comparisons)
+    ]
+    fields = front(
+        "experiment",
+        run.run,
+        told,
+        provenance,
+        known,
+        state=run.state,
+        tasks=[clean(task) for task in run.tasks()],
+    )
+    sections = {
+        "summary": _summary(run),
+        "cycles": _cycles(run),
+        "lessons": "## What was learned\n\n"
+        + lesson_items(told, "Nothing yet: a lesson compares two checkpoints.")
+        + "\n",
+        "people": _people(run),
+        "files": _files(run),
+        "next": f"## Next step\n\n{bullets(_next(run))}\n",
+    }
+    return Draft(page_path("experiment", run.run), fields, sections)
+
+
+def _summary(run: RunFacts) -> str:
+    reason = f": {escape(run.reason)}" if run.reason else ""
+    lines = [f"# Run {escape(run.run)}", "", f"State: {escape(run.state)}{reason}."]
+    tasks = [page_link("task", task) for task in run.tasks()]
+    if tasks:
+        lines.append(f"{'Tasks' if len(tasks) > 1 else 'Task'}: {', '.join(tasks)}.")
+    policies = dict.fromkeys(rung.name for c in run.cycles if (rung := run.rung(c)))
+    if policies:
+        lines.append(f"Policy: {', '.join(page_link('policy', name) for name in policies)}.")
+    lines.append(f"Evaluated in {escape(environment(run.config))}, seed {run.config.seed}.")
+    if run.origin:
+        origin = page_link("experiment", run.origin.run)
+        lines.append(f"Started from cycle {run.origin.cycle} of {origin}.")
+    lines += ["", _result(run)]
+    if _has_plots(run):
+        lines += ["", f"!{file_link(f'{run.run}/success.png', 'success over the cycles')}"]
+    return "\n".join(lines) + "\n"
+
+
+def _result(run: RunFacts) -> str:
+    decided = [one.decision for one in run.cycles if one.decision]
+    blessed = decided[-1].blessed if decided else ""
+    cycle = run.of_checkpoint(blessed) if blessed else None
+    evaluation = cycle.evaluation() if cycle else None
+    if not blessed:
+        return "**No checkpoint is blessed yet.**"
+    if cycle is None or evaluation is None:
+        return (
+            f"**The best checkpoint is still that of the run it started from**, `{blessed[:12]}`."
+        )
+    overall = evaluation.result.overall
+    return (
+        f"**The best checkpoint is that of cycle {cycle.index}: {percent(overall.rate)} of "
+        f"{overall.episodes} episodes** (95 % interval "
+        f"{rate_words(overall).partition('(')[2]}, digest `{blessed[:12]}`."
+    )
+
+
+def _cycles(run: RunFacts) -> str:
+    evaluated = [cycle for cycle in run.cycles if cycle.evaluation()]
+    text = "## What was tried\n\n"
+    if evaluated:
+        columns = ("cycle", "episodes", "training", "success", "decision")
+        text += table(columns, (_row(run, cycle) for cycle in evaluated))
+        text += "\n\nSuccess in the fixed block, with its exact 95 % interval; the seeds are the "
+        text += "same in every cycle.\n\n"
+        heads = ("task", *(f"cycle {cycle.index}" for cycle in evaluated))
+        text += table(
+            heads, ([page_link("task", task), *_of_task(task, evaluated)] for task in run.tasks())
+        )
+        text += "\n"
+    for cycle in run.cycles:
+        title = cycle.decision.decision if cycle.decision else "under way"
+        text += f"\n### Cycle {cycle.index}: {title}\n\n{bullets(_told(run, cycle))}\n"
+    return text
+
+
+def _row(run: RunFacts, cycle: CycleFacts) -> list[str]:
+    data, checkpoint, evaluation = cycle.dataset(), cycle.checkpoint(), cycle.evaluation()
+    rung = run.rung(cycle)
+    loss = f", loss {checkpoint.final_loss:.3g}" if checkpoint and checkpoint.final_loss else ""
+    return [
+        str(cycle.index),
+        str(len(data.episodes)) if data else "",
+        f"{escape(rung.name) if rung else ''} {cycle.steps} steps{loss}",
+        rate_words(evaluation.result.overall) if evaluation else "",
+        cycle.decision.decision if cycle.decision else "",
+    ]
+
+
+def _of_task(task: str, cycles: list[CycleFacts]) -> list[str]:
+    rates = [e.result.per_task.get(task) if (e := c.evaluation()) else None for c in cycles]
+    return [rate_words(rate) if rate else "" for rate in rates]
+
+
+def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
+    """What happened in a cycle, one line each."""
+    lines = []
+    if cycle.proposal:
+        lines.append(f"Proposed by {escape(cycle.proposal.source)}: {escape(cycle.proposal.why)}")
+    if data := cycle.dataset():
+        lines.append(_data_line(cycle))
+        failed = {
+            task: tally for task, tally in data.tallies.items() if tally.kept < tally.attempted
+        }
+        lines += [
+            f"The expert failed in {tally.attempted - tally.kept} of {tally.attempted} attempts at "
+            f"{escape(task)}."
+            for task, tally in failed.items()
+        ]
+    if checkpoint := cycle.checkpoint():
+        start = "from scratch" if not checkpoint.init_digest else "continued"
+        lines.append(f"Trained {checkpoint.steps} steps, {start}: `{checkpoint.digest[:12]}`.")
+    if gate := cycle.gate():
+        words = gate_words(gate)
+        low, high = (100 * limit for limit in gate.gate.interval)
+        lines.append(
+            f"{words[0].upper()}{words[1:]}; difference {100 * gate.gate.difference:+.0f} points "
+            f"(95 % confidence sequence {low:+.0f} to {high:+.0f})."
+        )
+    if decision := cycle.decision:
+        lines.append(f"Decision: **{decision.decision}**, {escape(decision.why, 600)}")
+        lines += [f"Look at {escape(line)}" for line in decision.diagnosis]
+    lines += [f"Person: {answer_words(row)}" for row in cycle.approvals]
+    if mix := cycle.mix():
+        added = sum(mix.added.values())
+        kept = sum(tally.kept for tally in mix.tallies.values())
+        tried = sum(tally.attempted for tally in mix.tallies.values())
+        note = f" {escape(mix.note)}" if mix.note else ""
+        lines.append(
+            f"The blessed policy made data: {kept} of {tried} attempts kept, {added} "
+            f"{MADE.get(mix.method, mix.method)} added.{note}"
+        )
+    lines += [
+        f"{one.stage}, attempt {one.attempt} {one.state}: {escape(one.error)}"
+        for one in cycle.troubles
+    ]
+    return [*lines, _evidence(run, cycle)]
+
+
+def _data_line(cycle: CycleFacts) -> str:
+    data = cycle.dataset()
+    if data is None:
+        return ""
+    tasks = listed([f"{count} of “{escape(text)}”" for text, count in data.tasks.items()])
+    new = f", {data.added.episodes} of them new" if data.added else ""
+    return f"Data: {counted(len(data.episodes), 'episode')}{new}: {tasks}."
+
+
+def _evidence(run: RunFacts, cycle: CycleFacts) -> str:
+    links = [
+        file_link(f"{stage_path(run.run, cycle.index, stage)}/record.json", stage)
+        for stage in cycle.records
+    ]
+    if cycle.gate() and _has_plots(run):
+        links.append(file_link(f"{run.run}/evidence_cycle_{cycle.index}.png", "plot of the gate"))
+    films = [film for one in cycle.measured.values() for film in one.films]
+    links += [
+        file_link(film.path, f"film of a {'success' if film.success else 'failure'}")
+        for film in dict.fromkeys(films)
+    ]
+    events = ", ".join(map(str, cycle_events(cycle)))
+    links.append(f"events {events} in {file_link(f'{run.run}/events.jsonl', 'events.jsonl')}")
+    return f"Evidence: {', '.join(links)}."
+
+
+def _people(run: RunFacts) -> str:
+    asked = [(cycle.index, row) for cycle in run.cycles for row in cycle.approvals]
+    lines = [f"Cycle {index}: {answer_words(row)}" for index, row in asked]
+    empty = "Nobody was asked: this run needed no approval."
+    return f"## What people decided\n\n{bullets(lines) if lines else empty}\n"
+
+
+def _files(run: RunFacts) -> str:
+    links = [file_link(run.run, f"{run.run}/"), file_link(f"{run.run}/events.jsonl")]
+    if run.state in ENDED:
+        links += [file_link(f"{run.run}/{name}") for name in ("summary.json", "tasks.csv")]
+    checkpoints = [
+        f"Checkpoint of cycle {cycle.index}: "
+        + file_link(stage_path(run.run, cycle.index, "train"))
+        for cycle in run.cycles
+        if cycle.checkpoint()
+    ]
+    data = [
+        f"Data of cycle {cycle.index}: {file_link(stage_path(run.run, cycle.index, 'collect'))}"
+        for cycle in run.cycles
+        if cycle.dataset()
+    ]
+    return f"## Where the files are\n\n{bullets([*links, *data, *checkpoints])}\n"
+
+
+def _next(run: RunFacts) -> list[str]:
+    open_questions = [row for cycle in run.cycles for row in cycle.approvals if row.is_open]
+    decided = [one.decision for one in run.cycles if one.decision]
+    last = decided[-1] if decided else None
+    name = clean(run.run)
+    if open_questions:
+        return [
+            f"A person is asked: {escape(row.text)} `lefleet approve {name}`, or "
+            f"`lefleet reject {name} --why REASON`."
+            for row in open_questions
+        ]
+    if run.state == "running":
+        return ["The run continues by itself."]
+    if run.state in ("failed", "denied"):
+        return [f"Remove the cause ({escape(run.reason)}), then: `lefleet resume {name}`."]
+    if run.state == "stopped":
+        return [f"Continue it: `lefleet resume {name}`."]
+    if last is None or not last.blessed:
+        found = [f"Look at {escape(line)}" for line in last.diagnosis] if last else []
+        return [*found, "Nothing worked yet: check data, loss and horizon before a bigger policy."]
+    further = f"`lefleet resume {name} --budgets.cycles={run.config.budgets.cycles + 2}`"
+    again = f"`lefleet run -c FILE --name={name}-2 --seed={run.config.seed + 1}`"
+    return [
+        f"Continue it: {further}",
+        f"See whether it holds with another seed: {again}",
+        f"Watch the best checkpoint: `lefleet try {name}`",
+    ]
+
+
+def _has_plots(run: RunFacts) -> bool:
+    return run.state in ENDED and any(cycle.evaluation() for cycle in run.cycles)

@@ -1,0 +1,202 @@
+"""What the statistics teach, in plain sentences: pure functions over comparisons.
+
+A lesson is what comparisons of the same change say together. Differences of single tasks come from
+the fixed blocks. Their p-values are exact but stand for themselves: of many lessons some will look
+like more than they are. Only a gate adjusts for that, and only it decides anything.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lefleet.knowledge.comparisons import Comparison
+from lefleet.knowledge.facts import ALL, Measurement
+from lefleet.knowledge.front_matter import PageSource, PageStatus
+from lefleet.knowledge.markup import chance, clean, counted, interval, listed, percent, slug
+from lefleet.records import ComparisonRecord
+
+MADE = {"correct": "corrections", "harvest": "harvested episodes"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What comparisons of one change say together."""
+
+    id: str
+    status: PageStatus
+    tasks: tuple[str, ...]
+    text: str
+    """One or a few sentences, plain text."""
+    comparisons: tuple[Comparison, ...]
+    """Those that it tells of, oldest first; at least one."""
+
+    @property
+    def provenance(self) -> tuple[PageSource, ...]:
+        measured = [one for pair in self.comparisons for one in (pair.before, pair.after)]
+        return sources(measured)
+
+    @property
+    def order(self) -> int:
+        return self.comparisons[0].order
+
+
+def sources(measured: Iterable[Measurement]) -> tuple[PageSource, ...]:
+    """Each cycle once, in the order of the ledger."""
+    found = {(one.run, one.cycle): one.events for one in measured}
+    rows = sorted(found.items(), key=lambda item: item[1])
+    return tuple(PageSource(run=run, cycle=n, events=events) for (run, n), events in rows)
+
+
+def lessons(found: Sequence[Comparison]) -> list[Lesson]:
+    """One for each change that was tried, in the order in which it was first tried."""
+    groups: dict[tuple[object, ...], list[Comparison]] = {}
+    for one in found:
+        groups.setdefault(one.key, []).append(one)
+    return [_lesson(own, found) for own in groups.values()]
+
+
+def _lesson(own: list[Comparison], every: Sequence[Comparison]) -> Lesson:
+    shown = next((one for one in own if one.direction), None)
+    told, status, text = list(own), "observed-once", sentence(own[0])
+    if shown is not None:
+        related = [one for one in every if one.overlaps(shown)]
+        against = [
+            one for one in related if one.direction == -shown.direction and one.order > shown.order
+        ]
+        same = [one for one in related if one.direction == shown.direction]
+        again = [one for one in same if one.is_independent_of(shown)]
+        if against:
+            status = "contradicted"
+        elif again:
+            status = "replicated"
+        told += [one for one in (*again, *against) if one not in told]
+    for one in sorted(told, key=lambda one: one.order)[:_MOST]:
+        if one is not own[0]:
+            text += f" {_further(one, shown)}"
+    if (more := len(told) - _MOST) > 0:
+        text += f" {counted(more, 'further comparison')}."
+    return Lesson(
+        id=_id(own[0]),
+        status=status,  # type: ignore[arg-type]
+        tasks=own[0].after.tasks,
+        text=text,
+        comparisons=tuple(sorted(told, key=lambda one: one.order)),
+    )
+
+
+_MOST = 5
+"""Comparisons that a lesson spells out."""
+
+
+def _further(one: Comparison, shown: Comparison | None) -> str:
+    word = "Also"
+    if shown is not None and one.direction == -shown.direction:
+        word = "Contradicted"
+    elif shown is not None and one.direction and one.is_independent_of(shown):
+        word = "Replicated"
+    where = f"in run {clean(one.after.run)}, cycle {one.after.cycle} (seed {one.seed})"
+    return f"{word} {where}: {headline(one)}; {evidence(one)}."
+
+
+def _id(one: Comparison) -> str:
+    """Readable, and different for different changes."""
+    subject = slug(one.after.tasks[0]) if len(one.after.tasks) == 1 else "all"
+    what = "demonstrations" if "demonstrations" in one.changes else "steps"
+    mark = hashlib.sha256(repr(one.key).encode()).hexdigest()[:6]
+    return f"{subject}-{slug(one.after.policy)}-{one.span[0]}-to-{one.span[1]}-{what}-{mark}"
+
+
+def sentence(one: Comparison) -> str:
+    """A comparison by itself: what changed, the rates, the evidence, and what it cannot say."""
+    text = f"{headline(one)}; {evidence(one)}."
+    if len(one.changes) > 1:
+        text += f" {_together(one)}"
+    return text
+
+
+def headline(one: Comparison) -> str:
+    """What changed, and the rates."""
+    old, new = one.before.rate, one.after.rate
+    number = (
+        f"{new.episodes} episodes each"
+        if old.episodes == new.episodes
+        else f"{old.episodes} and {new.episodes} episodes"
+    )
+    seeds = "on the same seeds" if one.pairs else "on different seeds"
+    return (
+        f"{what_changed(one)}: {percent(old.rate)} → {percent(new.rate)}, {number} {seeds}, 95 % "
+        f"intervals {interval(old.interval)} and {interval(new.interval)}"
+    )
+
+
+def what_changed(one: Comparison) -> str:
+    """The first thing that did; others are said behind."""
+    before, after = one.before, one.after
+    policy = clean(after.policy)
+    if "policy" in one.changes:
+        return f"{clean(before.policy)} → {policy}, in {one.subject}"
+    if "demonstrations" in one.changes:
+        numbers = f"{_number(before.demonstrations)} → {_number(after.demonstrations)}"
+        return f"{numbers} demonstrations of {one.subject} ({policy})"
+    if "other data" in one.changes:
+        return f"{listed(_made(one))} of {one.subject} ({policy})"
+    if "training" in one.changes:
+        return f"{before.steps} → {after.steps} training steps in {one.subject} ({policy})"
+    return f"another training with the same data of {one.subject} ({policy})"
+
+
+def evidence(one: Comparison) -> str:
+    """How strong it is: of the tasks themselves, and of the gate over all tasks."""
+    gate = one.gate
+    if gate is not None and set(gate.per_task) == set(one.after.tasks):
+        return gate_words(gate)
+    how = f"{one.pairs[0]} won, {one.pairs[1]} lost; " if one.pairs else ""
+    test = f"{how}exact p {chance(one.p_value)}, not adjusted"
+    if one.direction:
+        said = f"shown to be {'better' if one.direction > 0 else 'worse'} ({test})"
+    elif one.before.rate.rate == one.after.rate.rate:
+        said = f"no difference ({test})"
+    else:
+        said = f"not shown for {one.subject} alone ({test})"
+    return f"{said}; {gate_words(gate, one.after.tasks[0])}" if gate else said
+
+
+def gate_words(record: ComparisonRecord, task: str = ALL) -> str:
+    """The verdict of a gate, and what `task` contributed to it."""
+    gate, tasks = record.gate, len(record.per_task)
+    over = f"the gate over all {tasks} tasks" if tasks > 1 else "the gate"
+    counts = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs"
+    if task in record.per_task:
+        own = record.per_task[task]
+        counts += f", {own.wins} and {own.losses} of {own.pairs} in this task"
+    if gate.verdict == "inconclusive":
+        return f"{over}: no difference shown ({counts})"
+    level = gate.alpha_better if gate.verdict == "better" else gate.alpha_worse
+    return f"{over}: {gate.verdict} at level {level:.2g} ({counts})"
+
+
+def _made(one: Comparison) -> list[str]:
+    methods = sorted({*one.before.made, *one.after.made})
+    numbers = [(one.before.made.get(name, 0), one.after.made.get(name, 0)) for name in methods]
+    return [
+        f"{old} → {new} {MADE.get(name, name)}"
+        for name, (old, new) in zip(methods, numbers, strict=True)
+        if old != new
+    ]
+
+
+def _number(count: int | None) -> str:
+    return "an unknown number of" if count is None else str(count)
+
+
+def _together(one: Comparison) -> str:
+    """What changed beside the first thing, and what therefore is not known."""
+    before, after, rest = one.before, one.after, []
+    if "policy" in one.changes and "demonstrations" in one.changes:
+        numbers = f"{_number(before.demonstrations)} → {_number(after.demonstrations)}"
+        rest.append(f"demonstrations ({numbers})")
+    if "other data" in one.changes:
+        rest.append(f"data that policies made ({listed(_made(one))})")
+    if "training" in one.changes:
+        rest.append(f"training steps ({before.steps} → {after.steps})")
+    return f"Changed with it: {listed(rest)}; so it is not known which of them mattered."

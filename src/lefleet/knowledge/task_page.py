@@ -1,0 +1,184 @@
+"""The page of one task: success by data over all runs, what helped, what fails, what is open."""
+
+from itertools import groupby
+
+from lefleet.knowledge.drafts import (
+    MOST_ROWS,
+    Known,
+    cycle_link,
+    data_words,
+    file_link,
+    front,
+    lesson_items,
+    page_link,
+    page_path,
+    rate_words,
+)
+from lefleet.knowledge.facts import Measurement
+from lefleet.knowledge.lessons import sources
+from lefleet.knowledge.markup import bullets, chance, counted, escape, percent, table
+from lefleet.knowledge.merge import Draft
+from lefleet.stats.exact_tests import unpaired_p
+
+_DISAGREE = 0.01
+"""Results of two runs with the same data differ by more than chance below this."""
+_MOST_FILMS = 4
+
+
+def task_draft(known: Known, task: str) -> Draft:
+    """Of a task that was evaluated at least once."""
+    from lefleet.stages.contract import task_text
+
+    measured = [one for one in known.measured() if one.tasks == (task,)]
+    told = [one for one in known.lessons if one.tasks == (task,)]
+    fields = front("task", task, told, sources(measured[-MOST_ROWS:]), known)
+    text = task_text(task)
+    said = f"\n“{escape(text)}”\n" if text != task else ""
+    sections = {
+        "summary": f"# Task {escape(task)}\n{said}\n{_summary(measured)}\n",
+        "results": f"## Success by data\n\n{_table(measured)}\n",
+        "lessons": "## What was learned\n\n"
+        + lesson_items(told, "Nothing yet: a lesson compares two checkpoints.")
+        + "\n",
+        "failures": f"## Failures\n\n{bullets(_failures(known, task, measured))}\n",
+        "questions": f"## Open questions\n\n{bullets(_questions(known, task, measured))}\n",
+    }
+    return Draft(page_path("task", task), fields, sections)
+
+
+def best(measured: list[Measurement]) -> Measurement:
+    """Of the highest rate; of several, that of most episodes, then of least data."""
+    return max(
+        measured,
+        key=lambda one: (one.rate.rate, one.rate.episodes, -(one.demonstrations or 0)),
+    )
+
+
+def _summary(measured: list[Measurement]) -> str:
+    top = best(measured)
+    runs = len({one.run for one in measured})
+    lines = [
+        f"**Best: {percent(top.rate.rate)} of {top.rate.episodes} episodes** "
+        f"({rate_words(top.rate).partition('(')[2]} with {data_words(top)} demonstrations and "
+        f"{page_link('policy', top.policy)} ({cycle_link(top.run, top.cycle)})."
+    ]
+    lines.append(f"Measured {counted(len(measured), 'time')} in {counted(runs, 'run')}.")
+    return "\n".join(lines)
+
+
+def _table(measured: list[Measurement]) -> str:
+    shown = sorted(
+        measured[-MOST_ROWS:],
+        key=lambda one: (one.environment, one.policy, one.demonstrations or 0, one.events),
+    )
+    places = len({one.environment for one in measured}) > 1
+    heads = ["demonstrations", "success", "episodes", "policy", "training steps", "run"]
+    rows = [
+        [
+            data_words(one),
+            rate_words(one.rate),
+            str(one.rate.episodes),
+            page_link("policy", one.policy),
+            str(one.steps),
+            cycle_link(one.run, one.cycle),
+            *([escape(one.environment)] if places else []),
+        ]
+        for one in shown
+    ]
+    text = table([*heads, *(["environment"] if places else [])], rows)
+    if len(measured) > MOST_ROWS:
+        text += f"\n\nThe newest {MOST_ROWS} of {len(measured)}."
+    return text
+
+
+def _failures(known: Known, task: str, measured: list[Measurement]) -> list[str]:
+    lines = []
+    newest = measured[-1]
+    failed = newest.rate.episodes - newest.rate.successes
+    where = cycle_link(newest.run, newest.cycle)
+    if failed:
+        progress = (
+            f", with {percent(newest.failed_progress)} progress on average"
+            if newest.failed_progress is not None
+            else ""
+        )
+        lines.append(
+            f"The newest checkpoint fails in {failed} of {newest.rate.episodes} episodes{progress} "
+            f"({where})."
+        )
+    else:
+        lines.append(f"The newest checkpoint failed in none of {newest.rate.episodes} ({where}).")
+    films = [film for one in reversed(measured) for film in one.films if not film.success]
+    if films:
+        links = [file_link(film.path) for film in films[:_MOST_FILMS]]
+        lines.append(f"Films of failures, newest first: {', '.join(links)}.")
+    lines += _expert_failures(known, task)
+    return lines
+
+
+def _expert_failures(known: Known, task: str) -> list[str]:
+    """Where even the demonstrations were difficult."""
+    kept = attempted = 0
+    for run in known.runs:
+        for cycle in run.cycles:
+            data = cycle.dataset()
+            if data and task in data.tallies:
+                kept += data.tallies[task].kept
+                attempted += data.tallies[task].attempted
+    if not attempted or kept == attempted:
+        return []
+    return [f"The expert itself failed in {attempted - kept} of {attempted} attempts."]
+
+
+def _questions(known: Known, task: str, measured: list[Measurement]) -> list[str]:
+    lines = [*disagreements(measured)]
+    top = best(measured)
+    low, _ = top.rate.interval
+    if top.rate.successes == 0:
+        lines.append(
+            "No checkpoint has ever succeeded: look at the data, the loss and the horizon before "
+            "a bigger policy."
+        )
+    elif top.rate.successes < top.rate.episodes:
+        lines.append(
+            f"Nothing reached more than {percent(top.rate.rate)}: what do the failures have in "
+            "common?"
+        )
+    else:
+        lines.append(
+            f"{top.rate.successes} of {top.rate.episodes} may still mean {percent(low)}: more "
+            "episodes in the fixed block would tell."
+        )
+    told = [one for one in known.comparisons if one.after.tasks == (task,)]
+    if told and all("training" in one.changes and len(one.changes) > 1 for one in told):
+        lines.append(
+            "Data and training steps always changed together. Which of them helps? "
+            "`--continue_training=false` keeps the training the same."
+        )
+    if len({(one.run) for one in measured}) == 1:
+        lines.append("Only one run has tried it: does it hold with another seed?")
+    return lines
+
+
+def disagreements(measured: list[Measurement]) -> list[str]:
+    """Pairs of runs with the same data, training and policy whose results differ too much."""
+
+    def setting(one: Measurement) -> tuple[str, ...]:
+        return (one.environment, one.policy, data_words(one), str(one.steps))
+
+    lines = []
+    for _, group in groupby(sorted(measured, key=setting), setting):
+        newest = {one.run: one for one in sorted(group, key=lambda one: one.events)}
+        ordered = sorted(newest.values(), key=lambda one: one.rate.rate)
+        low, high = ordered[0], ordered[-1]
+        p_value = unpaired_p(
+            low.rate.successes, low.rate.episodes, high.rate.successes, high.rate.episodes
+        )
+        if p_value < _DISAGREE:
+            lines.append(
+                f"With {data_words(low)} demonstrations and {escape(low.policy)}, "
+                f"{cycle_link(low.run, low.cycle)} reached {rate_words(low.rate)} and "
+                f"{cycle_link(high.run, high.cycle)} {rate_words(high.rate)}: more than chance "
+                f"explains (Fisher's exact p {chance(p_value)}, not adjusted). What differs?"
+            )
+    return lines
