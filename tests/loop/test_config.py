@@ -167,6 +167,23 @@ def test_local_paths_do_not_depend_on_where_a_run_is_resumed(load, tmp_path, mon
     assert [rung.init for rung in config.ladder[1:]] == ["lerobot/act", ""]
 
 
+def test_a_program_that_tells_people_is_found_wherever_a_run_is_resumed(
+    load, tmp_path, monkeypatch
+):
+    program = tmp_path / "tell-me"
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    assert load("--notify.command=[./tell-me, -v]").notify.command == (str(program), "-v")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load("--notify.command=[~/tell-me]").notify.command == (str(program),)
+    assert load("--notify.command=[sh, -c]").notify.command == ("sh", "-c")
+
+
+def test_a_program_that_cannot_tell_people_is_named(load):
+    with pytest.raises(BadInput, match=r"notify\.command: there is no program './no-such'"):
+        load("--notify.command=[./no-such]")
+
+
 @pytest.mark.parametrize("path", ["/a #b", "/a: b", "/a\nb"])
 def test_a_workdir_that_lerobot_misreads_is_named(path):
     with pytest.raises(BadInput, match="workdir: "):

@@ -1,10 +1,12 @@
 """Messages to people that are still to be sent, and what became of them."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from sqlalchemy import Engine, insert, select, update
 
 from lefleet.ledger import schema
+from lefleet.ledger.schema import EventRow
 from lefleet.records import NotifyKind
 
 
@@ -39,6 +41,15 @@ class NotificationStore:
             values = {"run": run, "event": event, "kind": kind, "text": text, "state": "pending"}
             connection.execute(insert(table).values(values))
             return True
+
+    def events_without(self, run: str, kinds: Collection[str]) -> list[EventRow]:
+        """Events of these kinds that no message tells of, oldest first."""
+        event, table = schema.event, schema.notification
+        is_told = select(table.c.id).where(table.c.event == event.c.id).exists()
+        query = select(event).where(event.c.run == run, event.c.kind.in_(kinds), ~is_told)
+        with self._reads.connect() as connection:
+            rows = connection.execute(query.order_by(event.c.id))
+            return [EventRow(row.id, row.at, row.kind, row.data) for row in rows]
 
     def all(self, run: str) -> list[NotificationRow]:
         """Of one run, oldest first."""

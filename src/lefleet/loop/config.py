@@ -15,6 +15,7 @@ from lefleet.loop.requests import (
     demonstrations,
     require_seeds,
 )
+from lefleet.notify import require_sendable
 from lefleet.records import Budgets, DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.border import Strict
 from lefleet.records.config_file import converted, merge, read_fields
@@ -75,7 +76,11 @@ def _anchored(config: RunConfig) -> RunConfig:
     ladder = tuple(
         msgspec.structs.replace(rung, init=_absolute(rung.init)) for rung in config.ladder
     )
-    return msgspec.structs.replace(config, collect=collect, ladder=ladder)
+    notify = config.notify
+    if notify.command and "/" in notify.command[0]:
+        program = _absolute(notify.command[0])
+        notify = msgspec.structs.replace(notify, command=(program, *notify.command[1:]))
+    return msgspec.structs.replace(config, collect=collect, ladder=ladder, notify=notify)
 
 
 def _absolute(name: str) -> str:
@@ -131,6 +136,7 @@ def _check(config: RunConfig) -> None:
         raise BadInput(
             "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
         )
+    require_sendable(config.notify)
     require_seeds(config, None)
     for name, count, room in (
         ("gate.max_pairs", -(-config.gate.max_pairs // count_tasks(config)), PER_CYCLE),
