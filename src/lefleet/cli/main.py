@@ -73,6 +73,11 @@ def _resumes(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
+    if arguments[0] != "serve":
+        # LeFleet itself starts no other of these commands, so no rules come from a parent.
+        from lefleet.constitution.active import forget_handed_down
+
+        forget_handed_down()
     if arguments[0] == "rollout":
         # Its flags are LeRobot's, which only LeRobot's parser knows.
         from lefleet.cli.rollout import rollout
@@ -144,13 +149,15 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return ping_service(command)
         case _:
-            from lefleet.cli import approvals, certs, episodes
+            from lefleet.cli import approvals, certs, constitution, episodes
 
             match command:
                 case approvals.AnswerCommand():
                     return approvals.answer(command)
                 case certs.CertsOptions():
                     return certs.run_certs(command)
+                case constitution.ConstitutionOptions():
+                    return constitution.run_constitution(command)
                 case episodes.LabelCommand():
                     return episodes.label_episode(command)
                 case episodes.LineageCommand():

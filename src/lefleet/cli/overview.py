@@ -13,6 +13,8 @@ GROUPS = {
         "run": "Run the loop that a config file describes, unattended.",
         "resume": "Resume a run, or attach to a running one.",
         "stop": "Stop a run; it can be resumed.",
+        "approve": "Say yes to what a run waits for.",
+        "reject": "Say no to what a run waits for.",
         "status": "Show the results and the state of runs.",
     },
     "Stages": {
@@ -39,7 +41,10 @@ GROUPS = {
         "lineage": "Trace a motor command to its observation, checkpoint, training data and "
         "decision.",
     },
-    "This machine": {"doctor": "Check this machine and print a remedy for every problem."},
+    "This machine": {
+        "doctor": "Check this machine and print a remedy for every problem.",
+        "constitution": "Show, check and compare the rules that runs, servers and robots keep to.",
+    },
 }
 """What each command does, grouped as a person looks for it."""
 NESTED = {
@@ -56,6 +61,12 @@ NESTED = {
         "renew": "Issue a new key and certificate for a name.",
         "revoke": "Take a name off the access lists.",
         "list": "List names, and when their certificates expire.",
+    },
+    "constitution": {
+        "check": "Check a file, and whether it allows a run.",
+        "explain": "Say in plain words what a file or a run allows.",
+        "diff": "Say what one allows that the other does not.",
+        "init": "Write a copy of the rules that come with LeFleet, to be edited.",
     },
 }
 """Commands of two words."""

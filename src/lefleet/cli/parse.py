@@ -67,10 +67,13 @@ def absolute(path: Path | str, field: str) -> Path:
 def _command_type(name: str) -> type[OutputOptions]:
     if name in COMMANDS:
         return COMMANDS[name]
+    from lefleet.cli.approvals import APPROVAL_COMMANDS
     from lefleet.cli.certs import CERTS_COMMANDS
+    from lefleet.cli.constitution import CONSTITUTION_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
 
-    return EPISODE_COMMANDS.get(name) or CERTS_COMMANDS[name]
+    others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
+    return others[name]
 
 
 def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:

@@ -10,6 +10,10 @@ from threading import Event
 from types import FrameType
 
 from lefleet.cli.network import network_errors
+from lefleet.constitution import RolloutFacts, find, install, rules_for_grants
+from lefleet.constitution.active import WORKDIR
+from lefleet.constitution.argv import flags_as_given
+from lefleet.constitution.grants import PLUGIN_KEY
 from lefleet.errors import BadInput
 from lefleet_client.remote import Refused
 
@@ -29,6 +33,9 @@ Ten recorded episodes; keys s and f say whether one succeeded:
       --strategy.type=episodic --dataset.num_episodes=10 --dataset.repo_id=lab/rollout_fold \\
       --task="Fold the shirt."
 
+Nothing real moves unless the constitution allows it: real_hardware: true in runs/constitution.yaml,
+which lefleet constitution init writes, or in the file that --constitution=FILE names.
+
 Without a network, with the same guard:
   lefleet rollout --robot.type=so101_follower --robot.port=/dev/ttyACM0 --robot.id=arm-7 \\
       --policy.path=FOLDER --guard.max_step=5 --task="Fold the shirt."
@@ -40,9 +47,12 @@ All flags; name a type, for instance --strategy.type=episodic --help, to see its
 @network_errors()
 def rollout(arguments: list[str]) -> int:
     """Drive a robot until its strategy ends, Ctrl-C, or the policy is lost for good."""
+    arguments, rules_file = _constitution(arguments)
     if {"-h", "--help"} & set(arguments):
         print(_USAGE)
         sys.stdout.flush()
+    else:
+        _require_allowed_flags(arguments, rules_file)
     from datasets import disable_progress_bars
     from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
     from lerobot.utils.import_utils import register_third_party_plugins
@@ -50,10 +60,15 @@ def rollout(arguments: list[str]) -> int:
 
     import lefleet.robots  # noqa: F401 - registers the simulated ones
     from lefleet.edge.flags import parse_flags
+    from lefleet.edge.limits import facts_of
     from lefleet.edge.rollout import run_rollout
 
     register_third_party_plugins()
     cfg = parse_flags([_resolved(one) for one in arguments if one != "--debug"])
+    facts = facts_of(cfg)
+    rules = rules_for_grants(find(WORKDIR, rules_file), facts.grants())
+    rules.check_rollout(facts)
+    install(rules)
     init_logging()
     logging.getLogger("lerobot.utils.import_utils").addFilter(_first_line_only)
     disable_progress_bars()
@@ -73,6 +88,30 @@ def rollout(arguments: list[str]) -> int:
     if dataset is not None:
         print(_recorded(dataset.root, dataset.num_episodes))
     return 0
+
+
+def _constitution(arguments: list[str]) -> tuple[list[str], str]:
+    """The flags of LeRobot, and the file that `--constitution=FILE` names."""
+    named = [one for one in arguments if one.partition("=")[0] == "--constitution"]
+    if any("=" not in one or one.endswith("=") for one in named) or len(named) > 1:
+        raise BadInput("constitution: one file is needed.", "Write --constitution=FILE.")
+    others = [one for one in arguments if one not in named]
+    return others, named[0].partition("=")[2] if named else ""
+
+
+def _require_allowed_flags(arguments: list[str], rules_file: str) -> None:
+    """Raise Denied for what the flags alone show: the parser imports the packages that they name.
+
+    All else is judged when they are parsed, before anything is connected.
+    """
+    flags = flags_as_given(arguments)
+    facts = RolloutFacts(
+        robot=flags.get("robot.type", ""),
+        teleoperator=flags.get("teleop.type", ""),
+        plugins=tuple(value for key, value in flags.items() if PLUGIN_KEY in key),
+        config_paths=tuple(value for key, value in flags.items() if key == "config_path"),
+    )
+    rules_for_grants(find(WORKDIR, rules_file), facts.grants()).check_rollout(facts)
 
 
 def _resolved(argument: str) -> str:

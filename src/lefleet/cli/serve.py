@@ -18,6 +18,8 @@ from lefleet.cli.commands import ReplayCommand, ServeCommand
 from lefleet.cli.network import network_errors, open_again, open_node, wait_for_change
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
+from lefleet.constitution import Grants, find, given, rules_for_grants
+from lefleet.constitution.active import WORKDIR
 from lefleet.errors import BadInput
 from lefleet.records.config_file import read_fields
 from lefleet.server.capacity import plan_text, robots
@@ -41,6 +43,7 @@ _MAX_NAMES = 300
 def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
     """Everything that can be wrong without the policy is checked before the policy is loaded."""
     manifest = manifest_for(command, overrides)
+    require_allowed(manifest, command.workdir)
     if command.plan:
         return _plan(command, manifest)
     log_to_stderr()
@@ -77,6 +80,24 @@ def manifest_for(command: ServeCommand, overrides: Sequence[str]) -> Manifest:
             "Give one of them.",
         )
     return manifest
+
+
+def require_allowed(manifest: Manifest, workdir: Path) -> None:
+    """Raise Denied where the rules do not allow what is served, before anything of it is loaded.
+
+    A server that LeFleet starts has its parent's rules; of one that a person starts, what the
+    manifest names is what they grant.
+    """
+    model = manifest.model
+    named = tuple(name for name in (model.repo_or_path, model.peft) if name)
+    own = Grants(checkpoints=named, plugins=model.discover_packages)
+    rules = given() or rules_for_grants(find(workdir, manifest.constitution), own)
+    rules.check_served(
+        model.repo_or_path,
+        adapter=model.peft,
+        plugins=model.discover_packages,
+        task=manifest.default_task,
+    )
 
 
 def load_served(manifest: Manifest) -> "ServedPolicy":
@@ -284,6 +305,7 @@ def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
         manifest = manifest_of(msgspec.to_builtins(captured), overrides, str(folder))
     else:
         manifest = load_manifest(command.manifest, overrides)
+    require_allowed(manifest, WORKDIR)
     policy = load_served(manifest)
 
     from lefleet.server.replay import replay as recompute

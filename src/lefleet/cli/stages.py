@@ -10,6 +10,7 @@ from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import (
     CheckpointStageCommand,
     CompareCommand,
+    OutputOptions,
     ProfileCommand,
     StageCommand,
 )
@@ -17,6 +18,7 @@ from lefleet.cli.display import show_record
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases, show_progress
+from lefleet.constitution.active import WORKDIR
 from lefleet.errors import BadInput
 from lefleet.records import (
     CompareRequest,
@@ -45,12 +47,17 @@ def run_stage_command(command: StageCommand) -> int:
     """Run the stage as a child process, show its progress, print its record."""
     request, folder = _request(command), absolute(command.out, "out")
     with show_progress(as_lines=command.json) as show:
-        record = run_in_child(request, folder, partial(show, folder.name))
+        record = run_in_child(request, folder, partial(show, folder.name), _workdir(command))
     if command.json:
         print_json(record)
     else:
         show_record(record, folder)
     return 0
+
+
+def _workdir(command: OutputOptions) -> Path:
+    """Where a constitution may lie."""
+    return absolute(getattr(command, "workdir", WORKDIR), "workdir")
 
 
 def _request(command: StageCommand) -> Request:
@@ -150,7 +157,7 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
         request = msgspec.structs.replace(request, seed=_seed(question))
     folder = _folder(command, question)
     with show_progress(as_lines=command.json) as show:
-        record = run_in_child(request, folder, partial(show, "compare"))
+        record = run_in_child(request, folder, partial(show, "compare"), _workdir(command))
     if not isinstance(record, ComparisonRecord) or (record.candidate, record.baseline) != digests:
         raise BadInput(
             f"out: {folder} holds the answer about other checkpoints.", "Choose another folder."
@@ -181,7 +188,7 @@ def profile(command: ProfileCommand) -> int:
     digest = find_checkpoint(request.checkpoint, "checkpoint").digest
     folder = _folder(command, encode((request, digest)))
     with show_progress(as_lines=command.json) as show:
-        record = run_in_child(request, folder, partial(show, "profile"))
+        record = run_in_child(request, folder, partial(show, "profile"), _workdir(command))
     if command.json:
         print_json(record)
     else:

@@ -14,7 +14,8 @@ from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.signals import StopSignals
 from lefleet.cli.trial_view import show_summary, show_trial
-from lefleet.errors import BadInput, LeFleetError, StageFailed
+from lefleet.constitution import Grants, find, installed, rules_for_grants
+from lefleet.errors import BadInput, Denied, LeFleetError, StageFailed
 from lefleet.process import exit_words, oom_kills
 from lefleet.records import encode, validated
 from lefleet.sim.tasks import resolve_tasks
@@ -42,7 +43,12 @@ def try_checkpoint(command: TryCommand) -> int:
         **msgspec.structs.asdict(options), checkpoint=found.location, out=str(out)
     )
     status = TrialStatus(request, found.name)
-    is_finished = _watch(status, as_lines=command.json)
+    own = Grants(folders=(str(out),), checkpoints=(found.location,))
+    rules = rules_for_grants(find(absolute(command.workdir, "workdir")), own)
+    rules.check_served(found.location)
+    rules.check_tasks(options.task)
+    with installed(rules):
+        is_finished = _watch(status, as_lines=command.json)
     if not status.robots:
         print("lefleet: interrupted.", file=sys.stderr)
         return _INTERRUPTED
@@ -89,6 +95,9 @@ def _watch(status: TrialStatus, *, as_lines: bool) -> bool:
 def _message(line: bytes) -> TrialMessage:
     message = msgspec.json.decode(line, type=TrialMessage)
     if isinstance(message, TrialFailure):
+        if message.exit_code == Denied.exit_code:
+            rule, _, reason = message.problem.partition(": ")
+            raise Denied(rule, reason, message.remedy)
         kind = BadInput if message.exit_code == BadInput.exit_code else LeFleetError
         raise kind(message.problem, message.remedy)
     return message

@@ -76,6 +76,16 @@ def lerobot_flags(arguments: Sequence[str]) -> dict[str, str]:
     return flags
 
 
+def flags_as_given(arguments: Sequence[str]) -> dict[str, str]:
+    """Flags that a person typed, with an = or a space; of several for one key the last counts."""
+    flags: dict[str, str] = {}
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        key, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and key:
+            flags[normal(key)] = value if equals else following
+    return flags
+
+
 def refuse_inclusion(key: str, value: str) -> None:
     """Refuse a value that draccus replaces with the content of a file.
 

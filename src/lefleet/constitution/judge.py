@@ -59,19 +59,19 @@ class Judge:
         if limit is not None and number > limit:
             raise Denied(
                 f"caps.{field}",
-                f"{what} {number:g} is above the limit of {limit:g}.",
-                f"Ask for at most {limit:g}, or raise caps.{field} in {self.file}.",
+                f"{what} {plain(number)} is above the limit of {plain(limit)}.",
+                f"Ask for at most {plain(limit)}, or raise caps.{field} in {self.file}.",
             )
 
     def budget(self, field: str, number: float) -> None:
         """A budget of 0 is none, so where there is a cap it must be set."""
         limit = getattr(self.constitution.caps, field)
         if limit is not None and not 0 < number <= limit:
-            said = f"is {number:g}" if number else "is not set"
+            said = f"is {plain(number)}" if number else "is not set"
             raise Denied(
                 f"caps.{field}",
-                f"budgets.{field} {said}; at most {limit:g} is allowed.",
-                f"Set budgets.{field} to {limit:g} or less, or change caps.{field} in {self.file}.",
+                f"budgets.{field} {said}; at most {plain(limit)} is allowed.",
+                f"Set budgets.{field} to {plain(limit)} or less, or change caps.{field} in {self.file}.",
             )
 
     def tasks(self, texts: Iterable[str]) -> None:
@@ -246,6 +246,11 @@ def words_of(text: str) -> list[str]:
     visible = "".join(one for one in text if unicodedata.category(one) != "Cf")
     plain = unicodedata.normalize("NFKC", visible).casefold()
     return "".join(one if one.isalnum() else " " for one in plain).split()
+
+
+def plain(number: float) -> str:
+    """A number as a person writes it."""
+    return str(int(number)) if number == int(number) else f"{number:g}"
 
 
 def _listed_words(words: Sequence[str]) -> str:

@@ -67,6 +67,15 @@ class RolloutFacts(Strict, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
     uploads: bool = False
 
+    def grants(self) -> Grants:
+        """What a person who asks for this rollout names."""
+        return Grants(
+            checkpoints=(self.checkpoint,) if self.checkpoint else (),
+            plugins=self.plugins,
+            config_paths=self.config_paths,
+            datasets=self.datasets,
+        )
+
 
 class Rules(Strict, frozen=True, kw_only=True):
     """What one run, stage, server or rollout may do. `digest` stands for all but `source`."""

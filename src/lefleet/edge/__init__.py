@@ -1,6 +1,7 @@
 """LeRobot's side of the edge: a robot's control loop whose policy is on a server.
 
     guard     limits around `Robot.send_action`, the last code before the driver
+    limits    whether the constitution allows a rollout, and its limits for the guard
     config    the flags of `--inference.type=remote`, registered with LeRobot
     flags     the flags of a whole rollout: LeRobot's, and the guard's
     features  a robot's features and observations in the words of a policy's contract
@@ -12,10 +13,10 @@
     rollout   one rollout from its config to its end
 
 The control loop, recording and teleoperation are LeRobot's own rollout. Imports `errors`,
-`records` and `recording` of lefleet, the client and LeRobot; not `robots`, since it drives any
-LeRobot robot. `cli` and `testbed` may import it. Observations come from the robot and go to a
-policy server through the client; chunks come back, and their actions go through the guard to the
-robot.
+`records`, `constitution` and `recording` of lefleet, the client and LeRobot; not `robots`, since it
+drives any LeRobot robot. `cli` and `testbed` may import it. Observations come from the robot and go
+to a policy server through the client; chunks come back, and their actions go through the guard to
+the robot.
 """
 
 from lefleet.edge.config import RemoteInferenceConfig

@@ -30,7 +30,8 @@ from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.datasets import dataset_features, open_dataset, require_folder
 from lefleet.edge.engine import connect, create_engine, require_same_policy
 from lefleet.edge.features import features_of
-from lefleet.edge.guard import GuardConfig, GuardedRobot
+from lefleet.edge.guard import GuardConfig, GuardedRobot, joints_of
+from lefleet.edge.limits import require_allowed, tightened
 from lefleet.edge.local import LocalPolicy
 from lefleet.errors import LeFleetError
 from lerobot_policy_lefleet import LefleetConfig
@@ -65,13 +66,18 @@ def build_context(
 ) -> RolloutContext:
     """The context of a rollout; `robot` replaces that of the config.
 
-    Without a guard's config, the guard still stops what is not finite.
+    Without a guard's config, the guard still stops what is not finite, and keeps to the limits that
+    the constitution has for motors.
 
-    Raises what `RemotePolicy` raises if no server takes the robot, BadInput and ValueError for
-    settings that cannot work. The robot is then not connected, or disconnected again.
+    Raises Denied where the constitution does not allow this robot, what `RemotePolicy` raises if no
+    server takes it, BadInput and ValueError for settings that cannot work. The robot is then not
+    connected, or disconnected again.
     """
+    rules = require_allowed(cfg)
     require_folder(cfg)
-    guarded = GuardedRobot(robot or make_robot_from_config(cfg.robot), guard or GuardConfig())
+    robot = robot or make_robot_from_config(cfg.robot)
+    limits = tightened(guard or GuardConfig(), rules, cfg.robot.type, joints_of(robot))
+    guarded = GuardedRobot(robot, limits)
     wrapper = ReportingRobot(guarded)
     features = dataset_features(guarded, video=cfg.dataset is None or cfg.dataset.video)
     with ExitStack() as opened:

@@ -212,7 +212,7 @@ class GuardedRobot(Robot):
         self._outcomes: Counter[str] = Counter()
         self._reasons: Counter[tuple[str, Reason]] = Counter()
         self._report = _Report(clock)
-        check_guard(config, _joints_of(robot))
+        check_guard(config, joints_of(robot))
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # while __init__ has not run
@@ -305,7 +305,7 @@ class GuardedRobot(Robot):
         return GuardCounts(by["passed"], by["clamped"], by["refused"], dict(self._reasons))
 
 
-def _joints_of(robot: Robot) -> set[str]:
+def joints_of(robot: Robot) -> set[str]:
     """Joints that a command can name: homing sends the observed positions."""
     positions = {name for name in robot.observation_features if name.endswith(".pos")}
     return {*robot.action_features, *positions}

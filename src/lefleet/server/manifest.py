@@ -91,6 +91,9 @@ class Manifest(Strict, frozen=True, kw_only=True):
     """Where a line for each request goes: stdout, none, or a file's path, which has a / in it.
     auto: stdout, unless that is a terminal."""
     capture: CaptureSettings | None = None
+    constitution: str = ""
+    """YAML file with rules. Empty: constitution.yaml in the work folder, and where there is none
+    the one that comes with LeFleet."""
 
     @property
     def lease_s(self) -> float:

@@ -1,0 +1,106 @@
+"""What the constitution says of a rollout: whether it may begin, and the limits of its motors."""
+
+import difflib
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lerobot.rollout.configs import RolloutConfig
+
+from lefleet.constitution import (
+    RolloutFacts,
+    Rules,
+    find,
+    given,
+    rules_for_grants,
+)
+from lefleet.constitution.active import WORKDIR
+from lefleet.constitution.schema import MotorRules
+from lefleet.edge.guard import GuardConfig
+from lefleet.errors import BadInput, Denied
+
+_LOG = logging.getLogger(__name__)
+
+
+def facts_of(cfg: RolloutConfig) -> RolloutFacts:
+    """What a config names, wherever it came from: flags, a file, or Python."""
+    dataset = cfg.dataset
+    named = (dataset.repo_id, str(dataset.root or "")) if dataset is not None else ()
+    texts = (cfg.task, dataset.single_task if dataset is not None else "")
+    weights = cfg.policy.pretrained_path if cfg.policy is not None else None
+    return RolloutFacts(
+        robot=cfg.robot.type,
+        teleoperator=cfg.teleop.type if cfg.teleop is not None else "",
+        checkpoint=str(weights or ""),
+        datasets=tuple(name for name in named if name),
+        tasks=tuple(text for text in texts if text),
+        uploads=bool(getattr(cfg, "uploads", False)),
+    )
+
+
+def require_allowed(cfg: RolloutConfig) -> Rules:
+    """The rules of this process, or those that a person's own rollout has; Denied where they do not
+    allow it. Nothing is connected yet."""
+    facts = facts_of(cfg)
+    rules = given() or rules_for_grants(find(WORKDIR), facts.grants())
+    rules.check_rollout(facts)
+    return rules
+
+
+def tightened(
+    guard: GuardConfig, rules: Rules, robot_type: str, joints: Iterable[str]
+) -> GuardConfig:
+    """The guard with the tighter of its own limits and the constitution's, joint by joint.
+
+    Limits for all robots apply to the joints that this one has. Those for its type must name its
+    joints: a misspelt one would leave a motor without its limit.
+    """
+    for_all, for_type = rules.motors_of(robot_type)
+    known = sorted(joints)
+    for field, names in (("limits", for_type.limits), ("max_step", _steps(for_type, ()))):
+        _require_known(names, known, f"motors.robots.{robot_type}.{field}", rules.file)
+    if missing := sorted({*for_all.limits, *_steps(for_all, ())} - set(known)):
+        _LOG.info("Limits of the constitution for joints that it has not: %s.", ", ".join(missing))
+    limits, steps = dict(guard.limits), _steps(guard, known)
+    for motors in (for_all, for_type):
+        for joint in sorted(motors.limits.keys() & set(known)):
+            limits[joint] = _overlap(joint, limits.get(joint), motors.limits[joint])
+        for joint, step in _steps(motors, known).items():
+            steps[joint] = min(step, steps.get(joint, math.inf))
+    own = _steps(guard, known)
+    return replace(guard, limits=limits, max_step=guard.max_step if steps == own else steps)
+
+
+def _steps(config: GuardConfig | MotorRules, joints: Iterable[str]) -> dict[str, float]:
+    """Largest steps by joint; one number is for all positions."""
+    if isinstance(config.max_step, dict):
+        return dict(config.max_step)
+    return {joint: config.max_step for joint in joints if joint.endswith(".pos")}
+
+
+def _overlap(
+    joint: str, own: tuple[float, float] | None, rule: tuple[float, float]
+) -> tuple[float, float]:
+    if own is None:
+        return rule
+    low, high = max(own[0], rule[0]), min(own[1], rule[1])
+    if low > high:
+        raise BadInput(
+            f"guard.limits: {joint} {list(own)} is outside of what the constitution allows, "
+            f"{list(rule)}.",
+            "Give limits within those.",
+        )
+    return low, high
+
+
+def _require_known(names: Mapping[str, object], known: list[str], field: str, file: str) -> None:
+    for joint in names:
+        if joint not in known:
+            near = difflib.get_close_matches(joint, known, n=1)
+            meant = f"{near[0]!r}" if near else f"one of {', '.join(known)}"
+            raise Denied(
+                field,
+                f"the robot has no joint {joint!r}, so the limit would protect nothing.",
+                f"Write {meant} in {file}.",
+            )
