@@ -149,7 +149,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return ping_service(command)
         case _:
-            from lefleet.cli import approvals, certs, constitution, episodes
+            from lefleet.cli import approvals, certs, constitution, episodes, knowledge
 
             match command:
                 case approvals.AnswerCommand():
@@ -162,4 +162,6 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
                     return episodes.label_episode(command)
                 case episodes.LineageCommand():
                     return episodes.show_lineage(command)
+                case knowledge.KnowledgeOptions():
+                    return knowledge.run_knowledge(command)
             raise AssertionError(f"no function runs {command}")

@@ -16,6 +16,7 @@ GROUPS = {
         "approve": "Say yes to what a run waits for.",
         "reject": "Say no to what a run waits for.",
         "status": "Show the results and the state of runs.",
+        "knowledge": "Read what runs have taught about tasks and policies, with its evidence.",
     },
     "Stages": {
         "collect": "Make a dataset: demonstrations, an existing dataset, or corrections.",
@@ -67,6 +68,12 @@ NESTED = {
         "explain": "Say in plain words what a file or a run allows.",
         "diff": "Say what one allows that the other does not.",
         "init": "Write a copy of the rules that come with LeFleet, to be edited.",
+    },
+    "knowledge": {
+        "show": "List the pages with their status, or show one of them.",
+        "lint": "Check the pages: broken, behind the ledger, or contradicted by newer evidence.",
+        "search": "Find words in the pages.",
+        "update": "Write the pages of all runs from the ledger.",
     },
 }
 """Commands of two words."""

@@ -71,9 +71,10 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.certs import CERTS_COMMANDS
     from lefleet.cli.constitution import CONSTITUTION_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
+    from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
-    return others[name]
+    return (others | KNOWLEDGE_COMMANDS)[name]
 
 
 def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:

@@ -13,6 +13,8 @@
     merge             a draft and the page as it stands become the new page
     bundle            the folder on disk
     ingest            writes the pages
+    lint              what is wrong with pages, and what that means for the next proposal
+    search            a list of pages, full text search, extracts for a language model
 
 Reads the ledger and writes `WORKDIR/knowledge`; marks of what it wrote go into the ledger. Pages
 only advise: no decision reads them. Imports `errors`, `records`, `stats`, `stages` and `ledger`;
@@ -20,5 +22,7 @@ only advise: no decision reads them. Imports `errors`, `records`, `stats`, `stag
 """
 
 from lefleet.knowledge.ingest import ingest, update
+from lefleet.knowledge.lint import Finding, lint, suggestions
+from lefleet.knowledge.search import context, pages, search
 
-__all__ = ["ingest", "update"]
+__all__ = ["Finding", "context", "ingest", "lint", "pages", "search", "suggestions", "update"]

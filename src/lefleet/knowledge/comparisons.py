@@ -1,16 +1,20 @@
-"""Two checkpoints in the same tasks: what differs between them, and whether one is shown to be
-better. Pure functions over facts."""
+"""Two checkpoints in the same tasks: what differs between them, whether one is shown to be better,
+and whether two that should be alike are not. Pure functions over facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 from lefleet.knowledge.facts import ALL, CycleFacts, Measurement, RunFacts
-from lefleet.knowledge.markup import clean
+from lefleet.knowledge.markup import chance, clean, counted, percent
 from lefleet.records import ComparisonRecord
 from lefleet.stats.exact_tests import paired_p, unpaired_p
 
 LEVEL = 0.05
 """Of a comparison that counts as evidence for a lesson's status."""
+_ALIKE = 0.01
+"""Level at which results that should be alike are said to differ: many are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,8 @@ class Comparison:
     """From and to: of the demonstrations where they differ, else of the training steps."""
     gate: ComparisonRecord | None
     """Of the cycle, over all of its tasks."""
+    is_whole: bool
+    """Whether these are all tasks of the run, so that the gate is about the same."""
     pairs: tuple[int, int] | None
     """Won and lost on the same seeds; None where the seeds differ."""
     p_value: float
@@ -42,7 +48,7 @@ class Comparison:
     def direction(self) -> int:
         """1 shown to be better, -1 shown to be worse, 0 neither. About all tasks the gate says it;
         it says nothing about a single one of several."""
-        if self.gate is not None and set(self.gate.per_task) == set(self.after.tasks):
+        if self.gate is not None and self.is_whole:
             return {"better": 1, "worse": -1}.get(self.gate.gate.verdict, 0)
         if self.p_value > LEVEL:
             return 0
@@ -139,6 +145,7 @@ def _compared(
         changes=tuple(name for name, differs in changes.items() if differs),
         span=span,
         gate=cycle.gate(),
+        is_whole=after.tasks == cycle.measured[ALL].tasks,
         pairs=pairs,
         p_value=p_value,
     )
@@ -153,3 +160,42 @@ def _root(run: RunFacts, runs: Sequence[RunFacts]) -> str:
             return at.origin.run
         at = by_name[at.origin.run]
     return at.run
+
+
+class Disagreement(NamedTuple):
+    """Two runs that did the same, with results that chance does not explain."""
+
+    low: Measurement
+    high: Measurement
+    p_value: float
+
+    @property
+    def text(self) -> str:
+        low, high = self.low, self.high
+        number = low.demonstrations
+        data = "the same data" if number is None else counted(number, "demonstration")
+        return (
+            f"With {data} of {clean(low.tasks[0])} and {low.steps} training steps of "
+            f"{clean(low.policy)}, run {clean(low.run)} reached {percent(low.rate.rate)} and run "
+            f"{clean(high.run)} {percent(high.rate.rate)}: more than chance explains (Fisher's "
+            f"exact p {chance(self.p_value)}, not adjusted)."
+        )
+
+
+def disagreements(measured: Sequence[Measurement]) -> list[Disagreement]:
+    """Of one task: in each group of runs with equal data, training and policy, the lowest and the
+    highest result, where they differ by more than chance."""
+
+    def setting(one: Measurement) -> tuple[str, ...]:
+        made = sorted(one.made.items())
+        return (one.environment, one.policy, f"{one.demonstrations} {made} {one.steps}")
+
+    found = []
+    for _, group in groupby(sorted(measured, key=setting), setting):
+        newest = {one.run: one for one in sorted(group, key=lambda one: one.events)}
+        ordered = sorted(newest.values(), key=lambda one: one.rate.rate)
+        low, high = ordered[0].rate, ordered[-1].rate
+        p_value = unpaired_p(low.successes, low.episodes, high.successes, high.episodes)
+        if p_value < _ALIKE:
+            found.append(Disagreement(ordered[0], ordered[-1], p_value))
+    return found

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from lefleet.knowledge.comparisons import Comparison, comparisons
-from lefleet.knowledge.facts import ALL, CycleFacts, Measurement, RunFacts
+from lefleet.knowledge.facts import ALL, Measurement, RunFacts
 from lefleet.knowledge.front_matter import PageSource, PageStatus, PageType, moment
 from lefleet.knowledge.lessons import Lesson, lessons
 from lefleet.knowledge.markup import bullets, clean, escape, interval, link, percent, slug
 from lefleet.ledger import ApprovalRow
-from lefleet.records import Rate
+from lefleet.records import CheckpointRecord, Rate
 
 FOLDERS: dict[PageType, str] = {
     "task": "tasks",
@@ -71,8 +71,14 @@ def page_link(kind: PageType, name: str, text: str = "") -> str:
     return link(text or name, f"../{page_path(kind, name)}")
 
 
-def cycle_link(run: str, cycle: int) -> str:
-    return page_link("experiment", run, f"{clean(run)}, cycle {cycle}")
+def cycle_link(run: str, cycle: int, decision: str) -> str:
+    """To what the page of a run tells of a cycle."""
+    path = f"../{page_path('experiment', run)}"
+    return link(f"{clean(run)}, cycle {cycle}", path, f"cycle-{cycle}-{decision}")
+
+
+def where(one: Measurement) -> str:
+    return cycle_link(one.run, one.cycle, one.decision)
 
 
 def file_link(path: str, text: str = "") -> str:
@@ -117,18 +123,17 @@ def page_status(told: Iterable[Lesson]) -> PageStatus:
     return "observed-once"
 
 
-def lesson_items(told: Sequence[Lesson], empty: str) -> str:
+def lesson_items(told: Sequence[Lesson]) -> str:
+    """Each lesson with its status, its evidence and its id."""
     if not told:
-        return empty
+        return "Nothing yet: a lesson compares two checkpoints."
     items = []
     for one in told:
         events = sorted({event for source in one.provenance for event in source.events})
-        where = ", ".join(
-            dict.fromkeys(cycle_link(pair.after.run, pair.after.cycle) for pair in one.comparisons)
-        )
+        cycles = ", ".join(dict.fromkeys(where(pair.after) for pair in one.comparisons))
         items.append(
-            f"**{one.status}**: {escape(one.text, 4000)}  \n"
-            f"  Evidence: {where}; events {_short(events)}. Lesson `{one.id}`."
+            f"**{escape(one.headline)}**{escape(one.detail, 4000)}\n"
+            f"  - {one.status}; {cycles}; events {_short(events)}; lesson `{one.id}`"
         )
     return bullets(items)
 
@@ -161,5 +166,6 @@ def answer_words(row: ApprovalRow) -> str:
     return f"{kind} {said} by {escape(answer.who)} on {when} UTC{why}. Asked: {asked}"
 
 
-def cycle_events(cycle: CycleFacts) -> tuple[int, ...]:
-    return tuple(sorted(set(cycle.events.values())))
+def start_words(checkpoint: CheckpointRecord) -> str:
+    """What the training started from."""
+    return f"from `{checkpoint.init_digest[:12]}`" if checkpoint.init_digest else "from scratch"

@@ -3,7 +3,6 @@
 from lefleet.knowledge.drafts import (
     Known,
     answer_words,
-    cycle_events,
     file_link,
     front,
     lesson_items,
@@ -11,11 +10,21 @@ from lefleet.knowledge.drafts import (
     page_path,
     rate_words,
     stage_path,
+    start_words,
 )
 from lefleet.knowledge.facts import CycleFacts, RunFacts, environment
 from lefleet.knowledge.front_matter import PageSource
-from lefleet.knowledge.lessons import MADE, gate_words
-from lefleet.knowledge.markup import bullets, clean, counted, escape, listed, percent, table
+from lefleet.knowledge.lessons import MADE, Lesson, gate_words, short
+from lefleet.knowledge.markup import (
+    bullets,
+    clean,
+    counted,
+    escape,
+    interval,
+    listed,
+    percent,
+    table,
+)
 from lefleet.knowledge.merge import Draft
 
 ENDED = ("finished", "stopped", "failed")
@@ -25,9 +34,9 @@ ENDED = ("finished", "stopped", "failed")
 def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
     """None where nothing has happened yet that a page could stand on."""
     provenance = [
-        PageSource(run=run.run, cycle=cycle.index, events=cycle_events(cycle))
+        PageSource(run=run.run, cycle=cycle.index, events=cycle.event_ids)
         for cycle in run.cycles
-        if cycle.events
+        if cycle.event_ids
     ]
     if not provenance:
         return None
@@ -46,9 +55,7 @@ def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
     sections = {
         "summary": _summary(run),
         "cycles": _cycles(run),
-        "lessons": "## What was learned\n\n"
-        + lesson_items(told, "Nothing yet: a lesson compares two checkpoints.")
-        + "\n",
+        "lessons": f"## What was learned\n\n{_lessons(run, told)}\n",
         "people": _people(run),
         "files": _files(run),
         "next": f"## Next step\n\n{bullets(_next(run))}\n",
@@ -58,7 +65,7 @@ def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
 
 def _summary(run: RunFacts) -> str:
     reason = f": {escape(run.reason)}" if run.reason else ""
-    lines = [f"# Run {escape(run.run)}", "", f"State: {escape(run.state)}{reason}."]
+    lines = [f"# Run {escape(run.run)}", "", f"{escape(run.state.capitalize())}{reason}."]
     tasks = [page_link("task", task) for task in run.tasks()]
     if tasks:
         lines.append(f"{'Tasks' if len(tasks) > 1 else 'Task'}: {', '.join(tasks)}.")
@@ -89,8 +96,8 @@ def _result(run: RunFacts) -> str:
     overall = evaluation.result.overall
     return (
         f"**The best checkpoint is that of cycle {cycle.index}: {percent(overall.rate)} of "
-        f"{overall.episodes} episodes** (95 % interval "
-        f"{rate_words(overall).partition('(')[2]}, digest `{blessed[:12]}`."
+        f"{overall.episodes} episodes** (95 % interval {interval(overall.interval)} %), digest "
+        f"`{blessed[:12]}`."
     )
 
 
@@ -147,8 +154,8 @@ def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
             for task, tally in failed.items()
         ]
     if checkpoint := cycle.checkpoint():
-        start = "from scratch" if not checkpoint.init_digest else "continued"
-        lines.append(f"Trained {checkpoint.steps} steps, {start}: `{checkpoint.digest[:12]}`.")
+        steps = f"Trained {checkpoint.steps} steps {start_words(checkpoint)}"
+        lines.append(f"{steps}: `{checkpoint.digest[:12]}`.")
     if gate := cycle.gate():
         words = gate_words(gate)
         low, high = (100 * limit for limit in gate.gate.interval)
@@ -159,7 +166,11 @@ def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
     if decision := cycle.decision:
         lines.append(f"Decision: **{decision.decision}**, {escape(decision.why, 600)}")
         lines += [f"Look at {escape(line)}" for line in decision.diagnosis]
-    lines += [f"Person: {answer_words(row)}" for row in cycle.approvals]
+    lines += [f"Asked a person: {answer_words(row)}" for row in cycle.approvals]
+    lines += [
+        f"Denied by the constitution: {escape(', '.join(map(str, one.values())), 600)}"
+        for one in cycle.denials
+    ]
     if mix := cycle.mix():
         added = sum(mix.added.values())
         kept = sum(tally.kept for tally in mix.tallies.values())
@@ -194,12 +205,32 @@ def _evidence(run: RunFacts, cycle: CycleFacts) -> str:
         links.append(file_link(f"{run.run}/evidence_cycle_{cycle.index}.png", "plot of the gate"))
     films = [film for one in cycle.measured.values() for film in one.films]
     links += [
-        file_link(film.path, f"film of a {'success' if film.success else 'failure'}")
+        file_link(film.path, f"film of {film.task} ({'success' if film.success else 'failure'})")
         for film in dict.fromkeys(films)
     ]
-    events = ", ".join(map(str, cycle_events(cycle)))
+    events = ", ".join(map(str, cycle.event_ids))
     links.append(f"events {events} in {file_link(f'{run.run}/events.jsonl', 'events.jsonl')}")
     return f"Evidence: {', '.join(links)}."
+
+
+def _lessons(run: RunFacts, told: list[Lesson]) -> str:
+    """Those about all tasks in full; those about one of several in one line for each task."""
+    whole = [one for one in told if one.comparisons[0].is_whole]
+    text = lesson_items(whole)
+    lines = []
+    for task in run.tasks():
+        found = [
+            pair
+            for one in told
+            for pair in one.comparisons
+            if pair.after.run == run.run and pair.after.tasks == (task,) and not pair.is_whole
+        ]
+        if found:
+            numbers = "; ".join(dict.fromkeys(escape(short(pair)) for pair in found))
+            lines.append(f"{page_link('task', task)}: {numbers}")
+    if lines:
+        text += f"\n\nBy task, each with its exact p-value, not adjusted:\n\n{bullets(lines)}"
+    return text
 
 
 def _people(run: RunFacts) -> str:

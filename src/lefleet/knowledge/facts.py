@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,7 @@ ALL = ""
 class FilmedEpisode(NamedTuple):
     """One filmed episode."""
 
+    task: str
     path: str
     """Relative to the work folder."""
     success: bool
@@ -63,8 +64,8 @@ class Measurement:
     """Mean progress of the episodes that failed."""
     films: tuple[FilmedEpisode, ...]
     events: tuple[int, ...]
-    at: float
-    """When it was evaluated."""
+    decision: str
+    """About its cycle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +81,12 @@ class CycleFacts:
     approvals: tuple[ApprovalRow, ...]
     troubles: tuple[AttemptRow, ...]
     """Attempts that brought no record."""
+    denials: tuple[dict[str, Any], ...]
+    """What the constitution did not allow: rule, reason and remedy."""
     events: dict[str, int]
-    """Event by stage, and by `decision`, `proposal`, `approved` and `rejected`."""
+    """The event of each committed stage, and of the decision."""
+    event_ids: tuple[int, ...]
+    """Of all events that pages tell of."""
     steps: int = 0
     measured: dict[str, Measurement] = field(default_factory=dict)
     """By task, and of all tasks together under ALL; of decided cycles only."""
@@ -198,10 +203,17 @@ def _cycle(
         proposal=proposal,
         approvals=approvals,
         troubles=tuple(one for one in attempts if one.state in _TROUBLES),
-        events={
-            one.data["stage"] if one.kind == "stage_committed" else one.kind: one.id
+        denials=tuple(
+            {name: one.data[name] for name in ("rule", "reason", "remedy") if name in one.data}
             for one in events
+            if one.kind == "denied"
+        ),
+        events={
+            "decision" if one.kind == "decision" else one.data["stage"]: one.id
+            for one in events
+            if one.kind in ("decision", "stage_committed")
         },
+        event_ids=tuple(one.id for one in events),
     )
 
 
@@ -267,7 +279,7 @@ def _measurements(
             failed_progress=sum(failed) / len(failed) if failed else None,
             films=tuple(_film(run.run, one) for one in own if one.video),
             events=tuple(cycle.events[name] for name in stages if name in cycle.events),
-            at=run.times.get(cycle.events.get("evaluate", 0), 0.0),
+            decision=cycle.decision.decision if cycle.decision else "",
         )
     return found
 
@@ -281,7 +293,8 @@ def environment(config: RunConfig) -> str:
 
 
 def _film(run: str, episode: JudgedEpisode) -> FilmedEpisode:
-    return FilmedEpisode(f"{run}/cycle_{episode.cycle}/evaluate/{episode.video}", episode.success)
+    path = f"{run}/cycle_{episode.cycle}/evaluate/{episode.video}"
+    return FilmedEpisode(episode.task, path, episode.success)
 
 
 def _episodes_of(data: DatasetRecord | None, task: str, *, is_only: bool) -> int | None:

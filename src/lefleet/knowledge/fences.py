@@ -19,6 +19,11 @@ _FENCE = re.compile(r"<!-- lefleet:(begin|end) ([a-z][a-z0-9-]*) -->[ \t]*\r?\n?
 class Unreadable(Exception):
     """A page that a person left in a state that LeFleet must not write to; says why."""
 
+    def __init__(self, why: str, *, is_schema: bool = False) -> None:
+        super().__init__(why)
+        self.is_schema = is_schema
+        """Whether it can be read, and is only not as the schema wants it."""
+
 
 class Section(NamedTuple):
     """A fenced section; `begin` and `end` are its fences as they stand in the file."""

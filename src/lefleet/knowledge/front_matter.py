@@ -97,7 +97,7 @@ def read_page(text: str) -> PageText:
         front = msgspec.convert(fields, FrontMatter)
     except msgspec.ValidationError as error:
         problem = as_bad_input(error).problem.removesuffix(".")
-        raise Unreadable(f"front matter: {problem}") from error
+        raise Unreadable(f"front matter: {problem}", is_schema=True) from error
     return PageText(found[1], found[2], found[3], text[found.end() :], fields, front)
 
 
@@ -113,10 +113,27 @@ def read_yaml(text: str) -> dict[str, Any]:
     return fields
 
 
+class _Dumper(yaml.SafeDumper):
+    """A field per line, and lists of plain values on one."""
+
+
+def _represent_list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
+    is_plain = not any(isinstance(one, dict | list) for one in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=is_plain)
+
+
+_Dumper.add_representer(list, _represent_list)
+
+
 def written(fields: dict[str, Any]) -> str:
     """Fields as YAML, in the order given."""
-    return yaml.safe_dump(
-        fields, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
+    return yaml.dump(
+        fields,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+        default_flow_style=False,
     )
 
 

@@ -25,10 +25,16 @@ class Lesson:
     id: str
     status: PageStatus
     tasks: tuple[str, ...]
-    text: str
-    """One or a few sentences, plain text."""
+    headline: str
+    """What changed, and what the rates were, plain text."""
+    detail: str
+    """The rest of that sentence and further ones: the evidence, and what it cannot say."""
     comparisons: tuple[Comparison, ...]
     """Those that it tells of, oldest first; at least one."""
+
+    @property
+    def text(self) -> str:
+        return self.headline + self.detail
 
     @property
     def provenance(self) -> tuple[PageSource, ...]:
@@ -57,7 +63,7 @@ def lessons(found: Sequence[Comparison]) -> list[Lesson]:
 
 def _lesson(own: list[Comparison], every: Sequence[Comparison]) -> Lesson:
     shown = next((one for one in own if one.direction), None)
-    told, status, text = list(own), "observed-once", sentence(own[0])
+    told, status, detail = list(own), "observed-once", _detail(own[0])
     if shown is not None:
         related = [one for one in every if one.overlaps(shown)]
         against = [
@@ -72,14 +78,15 @@ def _lesson(own: list[Comparison], every: Sequence[Comparison]) -> Lesson:
         told += [one for one in (*again, *against) if one not in told]
     for one in sorted(told, key=lambda one: one.order)[:_MOST]:
         if one is not own[0]:
-            text += f" {_further(one, shown)}"
+            detail += f" {_further(one, shown)}"
     if (more := len(told) - _MOST) > 0:
-        text += f" {counted(more, 'further comparison')}."
+        detail += f" {counted(more, 'further comparison')}."
     return Lesson(
         id=_id(own[0]),
         status=status,  # type: ignore[arg-type]
         tasks=own[0].after.tasks,
-        text=text,
+        headline=headline(own[0]),
+        detail=detail,
         comparisons=tuple(sorted(told, key=lambda one: one.order)),
     )
 
@@ -95,7 +102,7 @@ def _further(one: Comparison, shown: Comparison | None) -> str:
     elif shown is not None and one.direction and one.is_independent_of(shown):
         word = "Replicated"
     where = f"in run {clean(one.after.run)}, cycle {one.after.cycle} (seed {one.seed})"
-    return f"{word} {where}: {headline(one)}; {evidence(one)}."
+    return f"{word} {where}: {headline(one)}, {_episodes(one)}; {evidence(one)}."
 
 
 def _id(one: Comparison) -> str:
@@ -106,27 +113,22 @@ def _id(one: Comparison) -> str:
     return f"{subject}-{slug(one.after.policy)}-{one.span[0]}-to-{one.span[1]}-{what}-{mark}"
 
 
-def sentence(one: Comparison) -> str:
-    """A comparison by itself: what changed, the rates, the evidence, and what it cannot say."""
-    text = f"{headline(one)}; {evidence(one)}."
-    if len(one.changes) > 1:
-        text += f" {_together(one)}"
-    return text
-
-
 def headline(one: Comparison) -> str:
     """What changed, and the rates."""
     old, new = one.before.rate, one.after.rate
-    number = (
-        f"{new.episodes} episodes each"
-        if old.episodes == new.episodes
-        else f"{old.episodes} and {new.episodes} episodes"
-    )
-    seeds = "on the same seeds" if one.pairs else "on different seeds"
-    return (
-        f"{what_changed(one)}: {percent(old.rate)} → {percent(new.rate)}, {number} {seeds}, 95 % "
-        f"intervals {interval(old.interval)} and {interval(new.interval)}"
-    )
+    return f"{what_changed(one)}: {percent(old.rate)} → {percent(new.rate)}"
+
+
+def _detail(one: Comparison) -> str:
+    limits = f"{interval(one.before.rate.interval)} and {interval(one.after.rate.interval)}"
+    text = f", {_episodes(one)}, 95 % intervals {limits} %; {evidence(one)}."
+    return f"{text} {_together(one)}" if len(one.changes) > 1 else text
+
+
+def _episodes(one: Comparison) -> str:
+    old, new = one.before.rate.episodes, one.after.rate.episodes
+    number = f"{new} episodes each" if old == new else f"{old} and {new} episodes"
+    return f"{number} {'on the same seeds' if one.pairs else 'on different seeds'}"
 
 
 def what_changed(one: Comparison) -> str:
@@ -148,16 +150,16 @@ def what_changed(one: Comparison) -> str:
 def evidence(one: Comparison) -> str:
     """How strong it is: of the tasks themselves, and of the gate over all tasks."""
     gate = one.gate
-    if gate is not None and set(gate.per_task) == set(one.after.tasks):
+    if gate is not None and one.is_whole:
         return gate_words(gate)
     how = f"{one.pairs[0]} won, {one.pairs[1]} lost; " if one.pairs else ""
     test = f"{how}exact p {chance(one.p_value)}, not adjusted"
     if one.direction:
         said = f"shown to be {'better' if one.direction > 0 else 'worse'} ({test})"
     elif one.before.rate.rate == one.after.rate.rate:
-        said = f"no difference ({test})"
+        said = f"no difference in {one.subject} ({test})"
     else:
-        said = f"not shown for {one.subject} alone ({test})"
+        said = f"a difference in {one.subject} alone is not shown ({test})"
     return f"{said}; {gate_words(gate, one.after.tasks[0])}" if gate else said
 
 
@@ -172,7 +174,8 @@ def gate_words(record: ComparisonRecord, task: str = ALL) -> str:
     if gate.verdict == "inconclusive":
         return f"{over}: no difference shown ({counts})"
     level = gate.alpha_better if gate.verdict == "better" else gate.alpha_worse
-    return f"{over}: {gate.verdict} at level {level:.2g} ({counts})"
+    how = " by progress" if record.metric == "progress" else ""
+    return f"{over}: {gate.verdict}{how} at level {level:.2g} ({counts})"
 
 
 def _made(one: Comparison) -> list[str]:
@@ -199,4 +202,14 @@ def _together(one: Comparison) -> str:
         rest.append(f"data that policies made ({listed(_made(one))})")
     if "training" in one.changes:
         rest.append(f"training steps ({before.steps} → {after.steps})")
-    return f"Changed with it: {listed(rest)}; so it is not known which of them mattered."
+    named = listed(rest)
+    return (
+        f"{named[0].upper()}{named[1:]} changed too, so it is not known what made the difference."
+    )
+
+
+def short(one: Comparison) -> str:
+    """For a list of one task's comparisons, under the name of the task."""
+    numbers = f"{percent(one.before.rate.rate)} → {percent(one.after.rate.rate)}"
+    what = what_changed(one).partition(" of ")[0].partition(", in ")[0].partition(" in ")[0]
+    return f"{what}: {numbers} (p {chance(one.p_value)})"

@@ -29,9 +29,10 @@ def escape(text: str, longest: int = _LONGEST) -> str:
     return _LOOSE_UNDERSCORE.sub(r"\\_", _SPECIAL.sub(r"\\\1", safe))
 
 
-def link(text: str, target: str) -> str:
-    """`target` is a path relative to the page, or `#heading`."""
-    return f"[{escape(text)}]({quote(target, safe='/#.-_~+=,@')})"
+def link(text: str, path: str, heading: str = "") -> str:
+    """`path` is relative to the page."""
+    target = quote(path, safe="/.-_~+=,@", errors="replace")
+    return f"[{escape(text)}]({target}{'#' if heading else ''}{quote(heading, safe='')})"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -60,8 +61,9 @@ def percent(share: float) -> str:
 
 
 def interval(limits: tuple[float, float]) -> str:
+    """Without the unit, which the rate in front of it has."""
     low, high = limits
-    return f"{100 * low:.0f} to {100 * high:.0f} %"
+    return f"{100 * low:.0f} to {100 * high:.0f}"
 
 
 def chance(p_value: float) -> str:

@@ -49,11 +49,12 @@ class Merged(NamedTuple):
     after: dict[str, str]
 
 
-_NOTES = """
+NOTES = """
 ## Notes
 
 Write here. Whatever stands outside the marked sections is yours and stays as it is.
 """
+"""End of a new page."""
 
 
 def merge(current: str | None, draft: Draft, marks: Mapping[str, str]) -> Merged:
@@ -92,7 +93,7 @@ def _new(draft: Draft) -> Merged:
     marks = {name: digest(text) for name, text in draft.sections.items()}
     marks[STATUS] = digest(draft.fields["status"])
     sections = "\n".join(join([fenced(name, text)]) for name, text in draft.sections.items())
-    return Merged(f"---\n{written(draft.fields)}---\n\n{sections}{_NOTES}", marks, marks)
+    return Merged(f"---\n{written(draft.fields)}---\n\n{sections}{NOTES}", marks, marks)
 
 
 def _is_ours(standing: str, mark: str | None) -> bool:

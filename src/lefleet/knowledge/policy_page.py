@@ -4,13 +4,14 @@ from lefleet.knowledge.drafts import (
     MOST_ROWS,
     Known,
     answer_words,
-    cycle_link,
     data_words,
     front,
     lesson_items,
     page_link,
     page_path,
     rate_words,
+    start_words,
+    where,
 )
 from lefleet.knowledge.facts import ALL, CycleFacts, Measurement, RunFacts
 from lefleet.knowledge.lessons import sources
@@ -32,8 +33,8 @@ def policy_draft(known: Known, policy: str) -> Draft:
     told = [
         one
         for one in known.lessons
-        if len(one.tasks) > 1 and any(c.after.policy == policy for c in one.comparisons)
-    ] or [one for one in known.lessons if any(c.after.policy == policy for c in one.comparisons)]
+        if one.comparisons[0].is_whole and any(c.after.policy == policy for c in one.comparisons)
+    ]
     tasks = list(dict.fromkeys(one.tasks[0] for one in measured))
     fields = front(
         "policy",
@@ -48,9 +49,7 @@ def policy_draft(known: Known, policy: str) -> Draft:
         "settings": f"## Settings\n\n{_settings(trained)}\n",
         "results": f"## Results by task\n\n{_results(measured)}\n",
         "trainings": f"## Trainings\n\n{_trainings(trained)}\n",
-        "lessons": "## What was learned\n\n"
-        + lesson_items(told, "Nothing yet: a lesson compares two checkpoints.")
-        + "\n",
+        "lessons": f"## What was learned\n\n{lesson_items(told)}\n",
         "people": f"## What people decided\n\n{_people(trained)}\n",
     }
     return Draft(page_path("policy", policy), fields, sections)
@@ -110,20 +109,20 @@ def _results(measured: list[Measurement]) -> str:
             data_words(one),
             rate_words(one.rate),
             str(one.rate.episodes),
-            cycle_link(one.run, one.cycle),
+            where(one),
         ]
         for task, found in _by_task(newest).items()
         for one in sorted(found, key=lambda one: (one.demonstrations or 0, one.events))
     ]
-    text = table(("task", "demonstrations", "success", "episodes", "run"), rows)
+    text = table(("task", "demos", "success", "episodes", "run"), rows)
     more = len(measured) - len(newest)
     return f"{text}\n\n{more} older ones are left out." if more else text
 
 
 def _trainings(trained: _Trained) -> str:
     rows = []
-    for run, cycle in trained[-MOST_ROWS:]:
-        checkpoint, whole = cycle.checkpoint(), cycle.measured.get(ALL)
+    for _, cycle in trained[-MOST_ROWS:]:
+        checkpoint, whole = cycle.checkpoint(), cycle.measured[ALL]
         if checkpoint is None:
             continue
         losses = [point.loss for point in checkpoint.curve if point.loss is not None]
@@ -131,12 +130,12 @@ def _trainings(trained: _Trained) -> str:
         last = "" if checkpoint.final_loss is None else f"{checkpoint.final_loss:.3g}"
         rows.append(
             [
-                cycle_link(run.run, cycle.index),
+                where(whole),
                 str(cycle.steps),
                 f"{first}{last}" or "not known",
-                "continued" if checkpoint.init_digest else "from scratch",
-                rate_words(whole.rate) if whole else "",
-                cycle.decision.decision if cycle.decision else "",
+                start_words(checkpoint),
+                rate_words(whole.rate),
+                whole.decision,
             ]
         )
     heads = ("run", "steps in all", "loss, first to last", "start", "success", "decision")
@@ -145,8 +144,8 @@ def _trainings(trained: _Trained) -> str:
 
 def _people(trained: _Trained) -> str:
     lines = [
-        f"{cycle_link(run.run, cycle.index)}: {answer_words(row)}"
-        for run, cycle in trained
+        f"{where(cycle.measured[ALL])}: {answer_words(row)}"
+        for _, cycle in trained
         for row in cycle.approvals
     ]
     return bullets(lines) if lines else "Nobody was asked about a checkpoint of this policy."

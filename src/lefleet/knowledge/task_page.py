@@ -1,11 +1,9 @@
 """The page of one task: success by data over all runs, what helped, what fails, what is open."""
 
-from itertools import groupby
-
+from lefleet.knowledge.comparisons import disagreements
 from lefleet.knowledge.drafts import (
     MOST_ROWS,
     Known,
-    cycle_link,
     data_words,
     file_link,
     front,
@@ -13,15 +11,13 @@ from lefleet.knowledge.drafts import (
     page_link,
     page_path,
     rate_words,
+    where,
 )
 from lefleet.knowledge.facts import Measurement
 from lefleet.knowledge.lessons import sources
-from lefleet.knowledge.markup import bullets, chance, counted, escape, percent, table
+from lefleet.knowledge.markup import bullets, counted, escape, interval, percent, table
 from lefleet.knowledge.merge import Draft
-from lefleet.stats.exact_tests import unpaired_p
 
-_DISAGREE = 0.01
-"""Results of two runs with the same data differ by more than chance below this."""
 _MOST_FILMS = 4
 
 
@@ -37,9 +33,7 @@ def task_draft(known: Known, task: str) -> Draft:
     sections = {
         "summary": f"# Task {escape(task)}\n{said}\n{_summary(measured)}\n",
         "results": f"## Success by data\n\n{_table(measured)}\n",
-        "lessons": "## What was learned\n\n"
-        + lesson_items(told, "Nothing yet: a lesson compares two checkpoints.")
-        + "\n",
+        "lessons": f"## What was learned\n\n{lesson_items(told)}\n",
         "failures": f"## Failures\n\n{bullets(_failures(known, task, measured))}\n",
         "questions": f"## Open questions\n\n{bullets(_questions(known, task, measured))}\n",
     }
@@ -59,8 +53,8 @@ def _summary(measured: list[Measurement]) -> str:
     runs = len({one.run for one in measured})
     lines = [
         f"**Best: {percent(top.rate.rate)} of {top.rate.episodes} episodes** "
-        f"({rate_words(top.rate).partition('(')[2]} with {data_words(top)} demonstrations and "
-        f"{page_link('policy', top.policy)} ({cycle_link(top.run, top.cycle)})."
+        f"({interval(top.rate.interval)} %) with {data_words(top)} demonstrations and "
+        f"{page_link('policy', top.policy)} ({where(top)})."
     ]
     lines.append(f"Measured {counted(len(measured), 'time')} in {counted(runs, 'run')}.")
     return "\n".join(lines)
@@ -72,7 +66,7 @@ def _table(measured: list[Measurement]) -> str:
         key=lambda one: (one.environment, one.policy, one.demonstrations or 0, one.events),
     )
     places = len({one.environment for one in measured}) > 1
-    heads = ["demonstrations", "success", "episodes", "policy", "training steps", "run"]
+    heads = ["demos", "success", "episodes", "policy", "training steps", "run"]
     rows = [
         [
             data_words(one),
@@ -80,7 +74,7 @@ def _table(measured: list[Measurement]) -> str:
             str(one.rate.episodes),
             page_link("policy", one.policy),
             str(one.steps),
-            cycle_link(one.run, one.cycle),
+            where(one),
             *([escape(one.environment)] if places else []),
         ]
         for one in shown
@@ -95,7 +89,7 @@ def _failures(known: Known, task: str, measured: list[Measurement]) -> list[str]
     lines = []
     newest = measured[-1]
     failed = newest.rate.episodes - newest.rate.successes
-    where = cycle_link(newest.run, newest.cycle)
+    place = where(newest)
     if failed:
         progress = (
             f", with {percent(newest.failed_progress)} progress on average"
@@ -104,10 +98,10 @@ def _failures(known: Known, task: str, measured: list[Measurement]) -> list[str]
         )
         lines.append(
             f"The newest checkpoint fails in {failed} of {newest.rate.episodes} episodes{progress} "
-            f"({where})."
+            f"({place})."
         )
     else:
-        lines.append(f"The newest checkpoint failed in none of {newest.rate.episodes} ({where}).")
+        lines.append(f"The newest checkpoint failed in none of {newest.rate.episodes} ({place}).")
     films = [film for one in reversed(measured) for film in one.films if not film.success]
     if films:
         links = [file_link(film.path) for film in films[:_MOST_FILMS]]
@@ -131,7 +125,10 @@ def _expert_failures(known: Known, task: str) -> list[str]:
 
 
 def _questions(known: Known, task: str, measured: list[Measurement]) -> list[str]:
-    lines = [*disagreements(measured)]
+    lines = [
+        f"{escape(one.text)} ({where(one.low)}, {where(one.high)}) What differs?"
+        for one in disagreements(measured)
+    ]
     top = best(measured)
     low, _ = top.rate.interval
     if top.rate.successes == 0:
@@ -157,28 +154,4 @@ def _questions(known: Known, task: str, measured: list[Measurement]) -> list[str
         )
     if len({(one.run) for one in measured}) == 1:
         lines.append("Only one run has tried it: does it hold with another seed?")
-    return lines
-
-
-def disagreements(measured: list[Measurement]) -> list[str]:
-    """Pairs of runs with the same data, training and policy whose results differ too much."""
-
-    def setting(one: Measurement) -> tuple[str, ...]:
-        return (one.environment, one.policy, data_words(one), str(one.steps))
-
-    lines = []
-    for _, group in groupby(sorted(measured, key=setting), setting):
-        newest = {one.run: one for one in sorted(group, key=lambda one: one.events)}
-        ordered = sorted(newest.values(), key=lambda one: one.rate.rate)
-        low, high = ordered[0], ordered[-1]
-        p_value = unpaired_p(
-            low.rate.successes, low.rate.episodes, high.rate.successes, high.rate.episodes
-        )
-        if p_value < _DISAGREE:
-            lines.append(
-                f"With {data_words(low)} demonstrations and {escape(low.policy)}, "
-                f"{cycle_link(low.run, low.cycle)} reached {rate_words(low.rate)} and "
-                f"{cycle_link(high.run, high.cycle)} {rate_words(high.rate)}: more than chance "
-                f"explains (Fisher's exact p {chance(p_value)}, not adjusted). What differs?"
-            )
     return lines

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, insert, select, update
 from lefleet.ledger import schema
 from lefleet.ledger.schema import EventRow
 
-EVIDENCE = ("stage_committed", "decision", "proposal", "approved", "rejected")
+EVIDENCE = ("stage_committed", "decision", "proposal", "approved", "rejected", "denied")
 """Kinds of events that pages tell of."""
 
 
