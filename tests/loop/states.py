@@ -4,19 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lefleet.loop.state import CycleState, RunState
-from lefleet.loop.steps import (
-    Decide,
-    EndRun,
-    RunStage,
-    Step,
-    next_step,
-)
+from lefleet.loop.steps import Decide, EndRun, Propose, RunStage, Step, next_step
 from lefleet.records import (
     AttemptCounts,
     Decision,
     GateResult,
     OriginData,
     PolicyResult,
+    Proposal,
     Rate,
     Record,
     RunConfig,
@@ -89,6 +84,13 @@ def decision(cycle: int, outcome: str, blessed: str = "", rung: int = 0, **chang
     return Decision(cycle=cycle, decision=outcome, blessed=blessed, rung=rung, **values | changes)
 
 
+def proposal(cycle: int, of: RunConfig, **changes) -> Proposal:
+    """The one that follows the schedule."""
+    actions = {"none": "demonstrations", "harvest": "harvest", "correct": "corrections"}
+    values = {"action": actions[of.improve.method], "episodes": {}, "source": "schedule", "why": ""}
+    return Proposal(cycle=cycle, **values | changes)
+
+
 def cycle(index: int, *stages: str, decided: Decision | None = None) -> CycleState:
     return CycleState(index, {stage: record(index, stage) for stage in stages}, decided)
 
@@ -147,7 +149,9 @@ def after(now: RunState, step: Step, words: list[str], skip: tuple[str, ...]) ->
     if step.cycle == len(cycles):
         cycles.append(CycleState(step.cycle, {}, None))
     last = cycles[-1]
-    if isinstance(step, Decide):
+    if isinstance(step, Propose):
+        cycles[-1] = replace(last, proposal=proposal(step.cycle, now.config))
+    elif isinstance(step, Decide):
         word, before = words[step.cycle], now.blessed()
         blessed = digest(step.cycle) if word in BLESSING else before.digest if before else ""
         found = gate(VERDICTS.get(word, "inconclusive")) if "gate" in last.records else None

@@ -12,7 +12,7 @@ from lefleet.records import Budgets
 from lefleet.stages import Update
 from lefleet.stages.progress import LOADING, ProgressWriter
 from tests.ledger.ledgers import REQUEST, execute
-from tests.loop.states import config, decision, record
+from tests.loop.states import config, decision, proposal, record
 
 
 @pytest.fixture
@@ -42,9 +42,12 @@ def test_a_run_that_has_ended_does_nothing(ledger, tmp_path):
 
 def test_before_the_first_stage_the_controller_starts_and_then_the_stage(ledger, tmp_path):
     now = doing(ledger, tmp_path, is_controlled=False)
-    assert (now.cycle, now.cycles, now.stage, now.attempt) == (0, 2, "collect", 0)
+    assert (now.cycle, now.cycles, now.stage, now.attempt) == (0, 2, "", 0)
     assert (now.progress().detail, now.wait) == ("starting the controller", None)
-    assert doing(ledger, tmp_path).progress().detail == "starting"
+    assert doing(ledger, tmp_path).progress().detail == "settling what the cycle does"
+    ledger.record_proposal("r", proposal(0, config()))
+    now = doing(ledger, tmp_path)
+    assert (now.stage, now.progress().detail) == ("collect", "starting")
 
 
 def test_a_running_stage_says_how_far_it_is(ledger, tmp_path):
@@ -64,6 +67,7 @@ def test_a_running_stage_says_how_far_it_is(ledger, tmp_path):
 def test_what_the_controller_loads_before_it_starts_a_stage_is_named(ledger, tmp_path):
     folder = stage_folder(tmp_path / "r", 0, "collect")
     folder.mkdir(parents=True)
+    ledger.record_proposal("r", proposal(0, config()))
     now = doing(ledger, tmp_path)
     ProgressWriter(folder)(LOADING)
     assert now.progress().detail == "loading LeRobot"
@@ -101,7 +105,7 @@ def test_between_two_stages_and_at_the_end_the_controller_says_what_it_does(ledg
         (0, "train", "starting"),
         (0, "evaluate", "starting"),
         (0, "", "deciding"),
-        (1, 2, "collect"),
+        (1, 2, ""),
         (1, "train", "starting"),
         (1, "evaluate", "starting"),
     ]
@@ -113,6 +117,7 @@ def test_between_two_stages_and_at_the_end_the_controller_says_what_it_does(ledg
 
 
 def test_a_stage_that_is_killed_again_and_again_waits_for_its_next_attempt(ledger, tmp_path):
+    ledger.record_proposal("r", proposal(0, config()))
     for _ in range(4):
         attempt = ledger.start_attempt("r", 0, "collect", REQUEST)
         ledger.end_attempt(attempt, "killed", "A worker was killed by SIGKILL.")

@@ -7,12 +7,12 @@ from lefleet.loop.limits import Usage, attempts_used, backoff_s, reached, usage,
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, ExpertDemos
 from tests.loop.states import cycle, state
 
-NOTHING = Usage(0.0, 0.0, 0, 0)
-HUGE = Usage(1e9, 1e9, 10**9, 10**9)
+NOTHING = Usage(0.0, 0.0, 0, 0, 0)
+HUGE = Usage(1e9, 1e9, 10**9, 10**9, 10**9)
 
 
 def test_a_run_that_has_done_nothing_has_used_time_only():
-    assert usage(state(), wall_s=5.0) == Usage(5.0, 0.0, 0, 0)
+    assert usage(state(), wall_s=5.0) == Usage(5.0, 0.0, 0, 0, 0)
 
 
 def test_kept_episodes_of_demonstrations_and_of_policies_are_counted():

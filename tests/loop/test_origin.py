@@ -8,11 +8,7 @@ from lefleet.ledger import open_ledger
 from lefleet.loop.origin import OriginName, find_origin, parse_origin, require_own_seeds
 from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.state import read_state
-from lefleet.loop.steps import (
-    Decide,
-    RunStage,
-    next_step,
-)
+from lefleet.loop.steps import Decide, RunStage, next_step
 from lefleet.records import (
     AddedData,
     Budgets,

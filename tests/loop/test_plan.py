@@ -10,9 +10,7 @@ from lefleet.cli.parse import parse
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import by_hand, plan_lines
 from lefleet.loop.requests import count_tasks
-from lefleet.loop.steps import (
-    RunStage,
-)
+from lefleet.loop.steps import Propose, RunStage
 from lefleet.records import (
     Budgets,
     EvaluateRequest,
@@ -98,6 +96,7 @@ def test_a_plan_has_the_steps_of_a_run_whose_checkpoints_are_all_blessed(planned
     config, lines, _ = planned
     shown = [line.strip().partition(":")[0] for line in lines if line.startswith("  ")]
     steps = play(config, "baseline" + " promote" * (config.budgets.cycles - 1))[:-1]
+    steps = [step for step in steps if not isinstance(step, Propose)]
     names = [step.stage if isinstance(step, RunStage) else "decide" for step in steps]
     assert [name for name in shown if name in {*names, "decide"}] == names
 

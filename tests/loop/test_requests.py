@@ -7,9 +7,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.loop.requests import cycle_inputs, demonstrations, first_seed, make_request
-from lefleet.loop.steps import (
-    RunStage,
-)
+from lefleet.loop.steps import RunStage
 from lefleet.records import Budgets, DatasetSource, ExpertGrowth, GatePlan, ImprovePlan, SeedBlock
 from tests.loop.states import config, cycle, decision, play, record, state
 

@@ -22,10 +22,7 @@ from lefleet.loop.runs import (
     stop,
 )
 from lefleet.loop.state import read_state
-from lefleet.loop.steps import (
-    RunStage,
-    next_step,
-)
+from lefleet.loop.steps import RunStage, next_step
 from lefleet.process import launch
 from lefleet.records import Budgets
 from tests.ledger.ledgers import REQUEST

@@ -10,12 +10,7 @@ from msgspec.structs import replace as replace_fields
 from lefleet.errors import BadInput
 from lefleet.loop.decide import make_decision
 from lefleet.loop.limits import require_room, usage
-from lefleet.loop.steps import (
-    Decide,
-    EndRun,
-    RunStage,
-    next_step,
-)
+from lefleet.loop.steps import Decide, EndRun, Propose, RunStage, next_step
 from lefleet.records import Budgets, EvaluatePlan, GatePlan, ImprovePlan, Rate
 from lefleet.stats import has_room, pairs_for_room
 from tests.loop.states import config, cycle, decision, gate, origin, play, result, state
@@ -26,30 +21,34 @@ OUTCOMES = st.lists(st.sampled_from(["promote", "iterate", "rollback", "escalate
 
 
 def words(steps) -> str:
-    """Steps in short: stages by name, `decide`, `|` between cycles."""
+    """Steps in short: stages by name, `propose`, `decide`, `|` between cycles."""
     found = []
     for step in steps:
-        if isinstance(step, RunStage):
-            found += ["|"] if step.stage == "collect" and step.cycle else []
-            found.append(step.stage)
-        else:
-            found.append("decide" if isinstance(step, Decide) else "end")
+        match step:
+            case RunStage():
+                found.append(step.stage)
+            case Propose():
+                found += ["|", "propose"] if step.cycle else ["propose"]
+            case Decide():
+                found.append("decide")
+            case _:
+                found.append("end")
     return " ".join(found)
 
 
 def test_a_run_without_improving_goes_through_its_cycles():
     assert words(play(config(), "baseline promote iterate")) == (
-        "collect train evaluate decide | "
-        "collect train evaluate gate decide | "
-        "collect train evaluate gate decide end"
+        "propose collect train evaluate decide | "
+        "propose collect train evaluate gate decide | "
+        "propose collect train evaluate gate decide end"
     )
 
 
 def test_improving_comes_after_every_decision_but_the_last():
     assert words(play(config(improve=IMPROVING), "baseline promote iterate")) == (
-        "collect train evaluate decide improve | "
-        "collect train evaluate gate decide improve | "
-        "collect train evaluate gate decide end"
+        "propose collect train evaluate decide improve | "
+        "propose collect train evaluate gate decide improve | "
+        "propose collect train evaluate gate decide end"
     )
 
 
@@ -61,9 +60,9 @@ def test_improving_that_failed_for_good_is_left_out():
 
 def test_nothing_is_gated_or_improved_before_there_is_a_baseline():
     assert words(play(config(improve=IMPROVING), "iterate iterate baseline")) == (
-        "collect train evaluate decide | "
-        "collect train evaluate decide | "
-        "collect train evaluate decide end"
+        "propose collect train evaluate decide | "
+        "propose collect train evaluate decide | "
+        "propose collect train evaluate decide end"
     )
 
 
@@ -80,7 +79,7 @@ def test_a_stop_decision_ends_the_run_with_its_reason():
 
 def test_every_step_carries_its_cycle():
     steps = play(config(), "baseline promote iterate")[:-1]
-    assert [step.cycle for step in steps] == [0] * 4 + [1] * 5 + [2] * 5
+    assert [step.cycle for step in steps] == [0] * 5 + [1] * 6 + [2] * 6
 
 
 def test_a_request_to_stop_ends_the_run_wherever_it_is():
@@ -100,7 +99,9 @@ def test_a_committed_stage_is_not_done_again():
 
 def test_a_decided_cycle_leads_to_the_next_one():
     done = cycle(0, "collect", "train", "evaluate", decided=decision(0, "iterate"))
-    assert next_step(state(done)) == RunStage(1, "collect")
+    step = next_step(state(done))
+    assert isinstance(step, Propose)
+    assert step.cycle == 1
 
 
 @given(st.integers(1, 6), st.integers(0, 3), OUTCOMES, st.booleans(), st.booleans())
@@ -120,7 +121,7 @@ def test_whatever_is_decided_a_gate_has_a_baseline_and_the_run_ends(
     skip = ("improve",) if skipping else ()
     steps = play(plan, " ".join(outcomes), skip=skip, watch=watch)
     assert steps[-1].state == "finished"
-    assert len(set(steps)) == len(steps)
+    assert len(set(map(repr, steps))) == len(steps)
     assert max(step.cycle for step in steps[:-1]) < cycles
 
 

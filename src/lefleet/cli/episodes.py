@@ -1,7 +1,5 @@
 """label and lineage: how a recorded episode ended, and where its actions came from."""
 
-import getpass
-import os
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg
 
+from lefleet.cli.approvals import user_name
 from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
@@ -75,7 +74,7 @@ EPISODE_COMMANDS: dict[str, type[OutputOptions]] = {
 
 
 def label_episode(command: LabelCommand) -> int:
-    root, who = absolute(command.dataset, "dataset"), _user()
+    root, who = absolute(command.dataset, "dataset"), user_name()
     if command.outcome == "undo":
         finished_episodes(root)  # raises if this is no dataset
         row = undo_label(root, "command", who, episode=command.episode, note=command.note)
@@ -88,13 +87,6 @@ def label_episode(command: LabelCommand) -> int:
     else:
         console().print(f"episode {command.episode}: {_outcome_words(counts)}")
     return 0
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # In a container, a number may have no name.
-        return str(os.getuid())
 
 
 def show_lineage(command: LineageCommand) -> int:

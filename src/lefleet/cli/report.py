@@ -15,9 +15,9 @@ from rich.text import Text
 
 from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.display import console
-from lefleet.cli.output import print_json
+from lefleet.cli.output import print_json, printable
 from lefleet.cli.progress import duration, progress_text
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, Denied
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.activity import Activity, activity, is_interrupted
 from lefleet.loop.runs import find, is_controlled
@@ -27,14 +27,24 @@ from lefleet.loop.success_plot import PLOT
 from lefleet.records import RunConfig
 from lefleet.stages.progress import StageProgress
 
+WAITING = 3
+"""Exit code of a viewer whose run waits for a person."""
+
 
 def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
-    """Print the results of a run that has ended; exit code 1 if it failed."""
+    """Print the results of a run that has ended or waits. Exit code 1: it failed. 3: it waits for
+    a person. 4: its constitution denied something."""
     row = find(ledger, run)
     show_runs(ledger, workdir, [row], as_json=as_json)
     if row.state == "failed":
         print(f"lefleet: {row.reason.rstrip('.')}. {resume_hint(run, workdir)}", file=sys.stderr)
         return 1
+    if row.state == "denied":
+        print(f"lefleet: denied by the constitution: {printable(row.reason)}", file=sys.stderr)
+        print(f"Then: {resume_hint(run, workdir)}", file=sys.stderr)
+        return Denied.exit_code
+    if row.state == "waiting":
+        return WAITING
     if not as_json:
         status = run_status(ledger, row)
         console().print(_tasks(status))
@@ -101,13 +111,27 @@ def shown(status: dict[str, Any]) -> Iterator[RenderableType]:
             yield Text(f"Done:       {', '.join(done)}")
         if now["wait"] is not None and now["attempt"]:
             yield Text(f"Waits for:  {now['wait']['what']}")
+    for asked in status.get("approvals", []):
+        if asked["answer"] is None:
+            yield from _question(status["id"], asked)
     if used := _budgets(status):
         yield Text(f"Budgets:    {used}")
 
 
+def _question(run: str, asked: dict[str, Any]) -> Iterator[RenderableType]:
+    """What a run waits for, and how to answer."""
+    yield Text(f"Waits for:  a person to {printable(asked['text'])}")
+    if asked["expires_at"] is not None:
+        clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(asked["expires_at"]))
+        yield Text(f"Until:      {clock}, then: {asked['on_timeout']}")
+    yield Text(f"Say yes:    lefleet approve {run}")
+    yield Text(f"Say no:     lefleet reject {run} --why REASON")
+
+
 def _headline(status: dict[str, Any]) -> str:
     state = "interrupted" if status["interrupted"] else status["state"]
-    reason = f" ({status['reason']})" if status["reason"] else ""
+    has_reason = status["reason"] and state != "waiting"
+    reason = f" ({printable(status['reason'])})" if has_reason else ""
     origin = f", from {status['origin']}" if status["origin"] else ""
     text = f"{status['id']}{origin}: {state}{reason}"
     if status["elapsed_s"] is None:

@@ -30,6 +30,7 @@ from lefleet.loop.config import check_workdir, load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
+from lefleet.loop.rules import begin_rules
 from lefleet.loop.runs import find
 from lefleet.records import RunConfig, RunOrigin
 from lefleet.stages.progress import Progress
@@ -58,6 +59,7 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
     if command.plan:
         with show_phases(config.name, as_lines=command.json) as progress:
             origin = _origin(workdir, config, start, progress)
+            begin_rules(workdir, config, origin)
         lines = list(plan_lines(config, workdir / config.name, origin))
         if command.json:
             print_json({"lines": lines})
@@ -110,7 +112,7 @@ def _resume_all(workdir: Path, *, as_json: bool) -> int:
     if (workdir / LEDGER_FILE).exists():
         with closing(open_ledger(workdir)) as ledger:
             for row in ledger.runs():
-                was_running = row.state == "running"
+                was_running = row.state in ("running", "waiting")
                 happened = loop_runs.resume(ledger, workdir, row) if was_running else row.state
                 runs.append({"id": row.id, "happened": happened})
                 if was_running:
@@ -128,10 +130,10 @@ def stop(command: StopCommand) -> int:
     with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
         row = find(ledger, command.run)
         state = row.state
-        if row.state == "running":
+        if row.state in ("running", "waiting"):
             with show_phases(row.id, as_lines=command.json) as progress:
                 state = loop_runs.stop(ledger, workdir, row, progress)
-        if row.state != "running":
+        if row.state not in ("running", "waiting"):
             message = f"{row.id} is not running: it is {state}."
         elif state == "stopped":
             message = f"{row.id} has stopped. {resume_hint(row.id, workdir)}"

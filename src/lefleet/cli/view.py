@@ -16,6 +16,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from lefleet.cli.commands import StatusCommand
+from lefleet.cli.events import event_text
 from lefleet.cli.output import print_json_line
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import ProgressLines, Show, show_progress
@@ -30,7 +31,7 @@ from lefleet.cli.report import (
 )
 from lefleet.cli.signals import interruptible
 from lefleet.errors import StageFailed
-from lefleet.ledger import EventRow, Ledger, RunRow, read_ledger
+from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.loop.activity import START_S, Activity, activity, is_interrupted
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
 
@@ -42,6 +43,7 @@ HAPPENED = {
     "attached": "Run {run} is already running; attaching.",
     "resumed": "Run {run} resumed.",
     "finished": "Run {run} is finished.",
+    "waiting": "Run {run} waits for a person.",
 }
 
 
@@ -145,7 +147,7 @@ def attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
     print(HAPPENED[happened].format(run=name), file=sys.stderr)
     state = happened
     try:
-        if happened != "finished":
+        if happened not in ("finished", "waiting"):
             with interruptible(), closing(read_ledger(workdir)) as ledger:
                 state = _view(ledger, workdir, name)
     except KeyboardInterrupt:
@@ -214,7 +216,9 @@ class Follower:
         has_controller, row = is_controlled(self._folder), self._ledger.run(self.name)
         for event in self._ledger.events(self.name, after=self._seen):
             self._seen = event.id
-            _print_event(self.name, event)
+            if text := event_text(self.name, event):
+                clock = time.strftime("%H:%M:%S", time.localtime(event.at))
+                print(clock, text, file=sys.stderr, flush=True)
         if row is None or row.state != "running":
             return has_controller, row
         # The state of a run changes only with an event, and is expensive to read.
@@ -224,26 +228,3 @@ class Follower:
         if self._now is not None:
             show(label(self.name, self._now), self._now.progress())
         return has_controller, row
-
-
-def _print_event(run: str, event: EventRow) -> None:
-    """One line for each event that matters to a person; all events are in events.jsonl."""
-    data = event.data
-    where = f"{run} · cycle {data['cycle']}" if "cycle" in data else run
-    match event.kind:
-        case "stage_committed":
-            text = f"{where}: {data['stage']} done"
-        case "stage_failed" | "stage_killed" | "stage_gone" | "stage_cancelled" | "stage_skipped":
-            text = f"{where}: {data['stage']} {event.kind[6:]}: {data['error']}"
-        case "decision":
-            text = f"{where}: {data['decision'].upper()}: {data['why']}"
-        case "run_created" if "origin" in data:
-            text = f"starts from {data['origin']}"
-        case "budgets_changed":
-            changes = (f"{name} {was} → {now}" for name, (was, now) in data["budgets"].items())
-            text = f"budgets changed: {', '.join(changes)}"
-        case "run_resumed" | "stop_requested":
-            text = f"{run}: {event.kind.replace('_', ' ')}"
-        case _:
-            return
-    print(time.strftime("%H:%M:%S", time.localtime(event.at)), text, file=sys.stderr, flush=True)

@@ -75,3 +75,23 @@ class ApprovalStore:
             data = {"cycle": approval.cycle, "kind_of_approval": approval.kind, **body}
             insert_event(connection, approval.run, kind, data)
             return True
+
+    def wait(self, run: str, reason: str) -> bool:
+        """Let the run wait for its open question; False where it has been answered, or a stop was
+        requested, in the meantime."""
+        table = schema.approval
+        is_open = select(table.c.id).where(table.c.run == run, table.c.answer.is_(None)).exists()
+        with self._engine.begin() as connection:
+            changed = connection.execute(
+                update(schema.run)
+                .where(
+                    schema.run.c.id == run,
+                    schema.run.c.state == "running",
+                    schema.run.c.stop_requested.is_(False),
+                    is_open,
+                )
+                .values(state="waiting", reason=reason)
+            )
+            if changed.rowcount:
+                insert_event(connection, run, "run_waiting", {"reason": reason})
+            return bool(changed.rowcount)

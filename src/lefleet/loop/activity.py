@@ -10,12 +10,7 @@ from lefleet.ledger import AttemptRow, Ledger, RunRow
 from lefleet.loop.limits import backoff_s
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import read_state
-from lefleet.loop.steps import (
-    Decide,
-    EndRun,
-    RunStage,
-    next_step,
-)
+from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
 from lefleet.stages.folder import is_locked
 from lefleet.stages.progress import StageProgress, Update, read_progress, timed
 
@@ -98,6 +93,10 @@ def activity(ledger: Ledger, row: RunRow, folder: Path, *, is_controlled: bool) 
         )
     cycle, stage, phase = state.current.index, "", ""
     match next_step(state):
+        case Propose(cycle):
+            phase = "settling what the cycle does"
+        case AwaitAnswer():
+            phase = "asking a person"
         case Decide():
             phase = "deciding"
         case EndRun():

@@ -9,15 +9,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from lefleet.errors import BadInput, ChildKilled, LeFleetError
-from lefleet.ledger import AttemptRow, RunRow, open_ledger
+from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError
+from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
+from lefleet.loop.approvals import (
+    Question,
+    question_about,
+    timed_out,
+    waiting_words,
+    with_answer,
+)
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.decide import make_decision
 from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
+from lefleet.loop.outlook import Outlook
 from lefleet.loop.preload import Preload
+from lefleet.loop.proposals import Proposals
 from lefleet.loop.requests import count_tasks, cycle_inputs, make_request, stage_folder
+from lefleet.loop.rules import RunRules, denial
 from lefleet.loop.stage_process import (
     Cancellation,
     StageCancelled,
@@ -27,12 +37,7 @@ from lefleet.loop.stage_process import (
 )
 from lefleet.loop.state import RunState, read_state, stored_config
 from lefleet.loop.status import SUMMARY, write_summary
-from lefleet.loop.steps import (
-    Decide,
-    EndRun,
-    RunStage,
-    next_step,
-)
+from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
 from lefleet.loop.success_plot import PLOT
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
@@ -61,6 +66,9 @@ class Controller:
         row = self._row()
         self._config = stored_config(row)
         self._created_at = row.created_at
+        self._rules = RunRules(self._ledger, workdir, row, self._config)
+        self._proposals = Proposals(self._ledger, workdir, run)
+        self._outlook = Outlook(self._ledger, workdir, run, self._config.notify)
         self._preload = Preload(self._config, may_fork=may_fork)
 
     def run(self) -> int:
@@ -74,17 +82,31 @@ class Controller:
                     self._work(events)
                 else:
                     self._complete()
-                return 1 if self._row().state == "failed" else 0
+                return 1 if self._row().state in ("failed", "denied") else 0
 
     def _work(self, events: EventJournal) -> None:
-        """Step by step. The run's state changes last, so a run that has ended has its summary."""
-        while (end := self._advance(events)) is None:
+        """Step by step. The run's state changes last, so a run that has ended has its summary. A
+        run that waits for a person keeps nothing but its row."""
+        end = self._install_rules()
+        self._outlook.refresh()
+        while end is None or not self._end(end):
             events.write_new()
-        if end.state != "failed":
-            self._attempts.settle(end.reason)
-        self._summarize(self._row()._replace(state=end.state, reason=end.reason))
-        self._ledger.set_run_state(self._run, end.state, end.reason)
+            self._outlook.tell()
+            end = self._advance(events)
         events.write_new()
+        self._outlook.tell()
+
+    def _end(self, end: EndRun) -> bool:
+        """End or suspend the run; False where it goes on after all."""
+        if end.state not in ("failed", "waiting"):
+            self._attempts.settle(end.reason)
+        row = self._row()._replace(state=end.state, reason=end.reason)
+        self._summarize(row)
+        self._outlook.refresh(row)
+        if end.state == "waiting":
+            return self._ledger.approvals.wait(self._run, end.reason)
+        self._ledger.set_run_state(self._run, end.state, end.reason)
+        return True
 
     def _complete(self) -> None:
         """Write what is missing of the files of a run that has ended."""
@@ -110,20 +132,96 @@ class Controller:
     def _advance(self, events: EventJournal) -> EndRun | None:
         """Do the next thing; returns the end of the run when it has come."""
         state = read_state(self._ledger, self._row())
-        match next_step(state):
-            case EndRun() as end:
-                return end
-            case Decide(cycle):
-                self._ledger.record_decision(self._run, make_decision(state, cycle))
+        step = next_step(state)
+        try:
+            if not isinstance(step, EndRun | AwaitAnswer) and self._asks_about_rules(state):
                 return None
-            case RunStage(cycle, stage):
-                return self._stage(state, events, cycle, stage)
+            match step:
+                case EndRun():
+                    return step
+                case AwaitAnswer(approval):
+                    return self._await(approval)
+                case Propose(cycle):
+                    settled = self._proposals.settle(state, cycle, self._rules.current)
+                    self._ledger.record_proposal(self._run, settled)
+                case Decide(cycle):
+                    self._decide(state, cycle)
+                case RunStage(cycle, stage):
+                    return self._stage(state, events, cycle, stage)
+        except Denied as error:
+            return self._denied(error, state.current.index)
+        return None
+
+    def _install_rules(self) -> EndRun | None:
+        try:
+            self._rules.install()
+        except Denied as error:
+            return self._denied(error, 0)
+        return None
+
+    def _denied(self, error: Denied, cycle: int) -> EndRun:
+        self._ledger.add_event(self._run, "denied", denial(error, cycle))
+        return EndRun("denied", str(error))
+
+    def _asks_about_rules(self, state: RunState) -> bool:
+        """Ask a person about a constitution that has changed, where one has to be asked."""
+        question = self._rules.review(state)
+        if question is not None:
+            self._ask(question)
+        return question is not None
+
+    def _ask(self, question: Question) -> None:
+        plan = self._config.approvals
+        self._ledger.approvals.ask(
+            self._run,
+            question.kind,
+            question.subject,
+            cycle=question.cycle,
+            text=question.text,
+            evidence=question.evidence,
+            timeout_s=3600 * plan.timeout_hours,
+            on_timeout=plan.on_timeout,
+        )
+
+    def _await(self, approval: ApprovalRow) -> EndRun | None:
+        """The run waits without a process; whoever answers starts its controller again."""
+        answer = timed_out(approval, time.time())
+        if answer is None:
+            return EndRun("waiting", waiting_words(approval))
+        self._ledger.approvals.answer(approval, answer)
+        return None
+
+    def _decide(self, state: RunState, cycle: int) -> None:
+        """Record the decision, once a person has been asked where one has to be."""
+        decision = make_decision(state, cycle)
+        question = question_about(
+            decision, self._config.approvals, moves_hardware=self._rules.moves_hardware
+        )
+        if question is not None:
+            asked = state.approval(question.kind, question.subject)
+            if asked is None or asked.answer is None:
+                self._ask(question)
+                return
+            blessed = state.blessed()
+            decision = with_answer(decision, asked.answer, blessed.digest if blessed else "")
+        self._ledger.record_decision(self._run, decision)
+        self._outlook.refresh()
 
     def _stage(
         self, state: RunState, events: EventJournal, cycle: int, stage: str
     ) -> EndRun | None:
-        request = make_request(cycle_inputs(state, self._folder, cycle), stage)
         folder = stage_folder(self._folder, cycle, stage)
+        if stage == "propose":
+            request: Request = self._proposals.request(state, cycle, folder)
+        else:
+            request = make_request(cycle_inputs(state, self._folder, cycle), stage)
+        self._rules.current.check_request(request)
+        match self._rules.hardware(state, cycle, request):
+            case Question() as question:
+                self._ask(question)
+                return None
+            case EndRun() as end:
+                return end
         left = self._attempts.unfinished()
         if not is_locked(folder) and not (folder / RECORD).exists():
             for attempt in left:
@@ -182,9 +280,11 @@ class Controller:
         else:
             used = attempts_used(made, self._after(), "failed", "killed")
             is_last = used >= self._config.max_attempts or isinstance(error, BadInput)
+        if isinstance(error, Denied):
+            raise error
         if not is_last:
             return None
-        if attempt.stage == "improve":
+        if attempt.stage in ("improve", "propose"):
             self._attempts.close(attempt, "skipped", str(error), made[-1].ended_at)
             return None
         return EndRun("failed", f"{attempt.stage} of cycle {attempt.cycle}: {error}")

@@ -7,10 +7,7 @@ from typing import NamedTuple
 from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow
 from lefleet.loop.state import RunState
-from lefleet.loop.steps import (
-    EndRun,
-    next_step,
-)
+from lefleet.loop.steps import EndRun, next_step
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
 MAX_BACKOFF_S = 30.0
@@ -23,10 +20,12 @@ class Usage(NamedTuple):
     device_s: float
     collected_episodes: int
     evaluation_episodes: int
+    llm_tokens: int
 
 
 def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
-    """`running_s` is how long the current stage has been running."""
+    """`wall_s` is the time since the run began, `running_s` how long the current stage has been
+    running. Time in which the run waited for a person is not used."""
     collected = evaluated = 0
     for cycle in state.cycles:
         for record in (cycle.dataset(), cycle.mix()):
@@ -35,13 +34,16 @@ def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
             evaluated += evaluation.result.overall.episodes
         if (gate := cycle.gate()) is not None:
             evaluated += gate.episodes
-    return Usage(wall_s, state.device_seconds + running_s, collected, evaluated)
+    device_s = state.device_seconds + running_s
+    worked_s = max(0.0, wall_s - state.waited_s())
+    return Usage(worked_s, device_s, collected, evaluated, state.llm_tokens())
 
 
 def reached(budgets: Budgets, used: Usage) -> str:
-    """The limit that is reached, in words; empty when there is none."""
+    """The limit that ends the run, in words; empty when there is none. A run without tokens goes on
+    without the language model."""
     for name, value, limit in limits(budgets, used):
-        if limit and value >= limit:
+        if limit and value >= limit and name != "llm_tokens":
             return f"budget {name} of {limit:g} is used up"
     return ""
 
@@ -53,6 +55,7 @@ def limits(budgets: Budgets, used: Usage) -> tuple[tuple[str, float, float], ...
         ("device_hours", used.device_s / 3600, budgets.device_hours),
         ("collected_episodes", used.collected_episodes, budgets.collected_episodes),
         ("evaluation_episodes", used.evaluation_episodes, budgets.evaluation_episodes),
+        ("llm_tokens", used.llm_tokens, budgets.llm_tokens),
     )
 
 
@@ -65,7 +68,7 @@ def require_room(state: RunState, run: str, used: Usage) -> None:
             f"Allow at least {begun}.",
         )
     for name, value, limit in limits(budgets, used):
-        if limit and value >= limit:
+        if limit and value >= limit and name != "llm_tokens":
             raise BadInput(
                 f"budgets.{name}: {run} has used {value:.4g} already, and {limit:g} are allowed.",
                 "Allow more, or 0 for no limit.",

@@ -10,9 +10,7 @@ import msgspec
 
 from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
 from lefleet.loop.state import first_rung, is_same
-from lefleet.loop.steps import (
-    steps_of_cycle,
-)
+from lefleet.loop.steps import steps_of_cycle
 from lefleet.records import (
     CompareRequest,
     EvaluateRequest,
@@ -47,7 +45,9 @@ def plan_lines(
         yield f"cycle {cycle}"
         is_decided = False
         has_gate = cycle > 0 or origin is not None
-        for step in steps_of_cycle(config, cycle, has_gate=has_gate, has_blessed=True):
+        for step in _planned_steps(config, cycle, has_gate=has_gate):
+            if step in ("propose", "settle"):
+                continue
             if step == "decide":
                 yield "  decide: baseline, promote, iterate, escalate, rollback or stop"
                 is_decided = True
@@ -56,6 +56,17 @@ def plan_lines(
             yield from _stage_lines(
                 _planned_inputs(config, run_folder, origin, cycle, blessed), step
             )
+
+
+def _planned_steps(config: RunConfig, cycle: int, *, has_gate: bool) -> tuple[str, ...]:
+    return steps_of_cycle(
+        config,
+        cycle,
+        has_gate=has_gate,
+        has_blessed=True,
+        asks_model=bool(config.propose.model),
+        may_improve=True,
+    )
 
 
 def _origin_lines(config: RunConfig, origin: RunOrigin) -> Iterator[str]:
@@ -110,6 +121,7 @@ def _planned_inputs(
         ),
         baseline_rate=None,
         mixes={},
+        proposal=None,
     )
 
 

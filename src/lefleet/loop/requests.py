@@ -7,6 +7,7 @@ of a run, so that rates can be compared.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from lefleet.errors import BadInput
 from lefleet.loop.state import RunState, is_same
@@ -20,6 +21,7 @@ from lefleet.records import (
     GateLevel,
     ImproveRequest,
     OriginData,
+    Proposal,
     Request,
     RunConfig,
     RunOrigin,
@@ -56,6 +58,8 @@ class CycleInputs:
     mixes: dict[int, int]
     """Episodes that policies made and that are part of the cycle's data, by the cycle that made
     them."""
+    proposal: Proposal | None
+    """What the cycle does; None in cycles of older ledgers."""
 
     def stage(self, name: str) -> str:
         """Folder of a stage of this cycle."""
@@ -80,6 +84,7 @@ def cycle_inputs(state: RunState, run_folder: Path, cycle: int) -> CycleInputs:
         level=state.gate_level(cycle),
         baseline_rate=state.baseline_rate(),
         mixes=_mixes(state, cycle),
+        proposal=state.cycles[cycle].proposal if cycle < len(state.cycles) else None,
     )
 
 
@@ -183,6 +188,11 @@ def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
     return schedule[-1] + (position - len(schedule) + 1) * (schedule[-1] - schedule[-2])
 
 
+def new_demonstrations(growth: ExpertGrowth, cycle: int) -> int:
+    """Demonstrations per task that the schedule adds in `cycle`."""
+    return demonstrations(growth, cycle) - demonstrations(growth, cycle - 1)
+
+
 def _collect(inputs: CycleInputs) -> Request:
     config, cycle = inputs.config, inputs.cycle
     if isinstance(config.collect, DatasetSource):
@@ -195,10 +205,12 @@ def _collect(inputs: CycleInputs) -> Request:
             episodes_per_task=source.episodes_per_task,
             seed=config.seed,
         )
-    before = demonstrations(config.collect, cycle - 1)
+    scheduled = new_demonstrations(config.collect, cycle)
+    proposed = inputs.proposal.episodes if inputs.proposal else {}
     return ExpertDemos(
         tasks=config.tasks,
-        episodes_per_task=demonstrations(config.collect, cycle) - before,
+        episodes_per_task=scheduled,
+        episodes={task: count for task, count in proposed.items() if count != scheduled},
         noise=config.collect.noise,
         seed=inputs.first_seed(SeedBlock.COLLECT),
         add_to=_parts(inputs),
@@ -281,7 +293,7 @@ def _improve(inputs: CycleInputs) -> ImproveRequest:
     return ImproveRequest(
         checkpoint=_blessed(inputs),
         demos=inputs.stage("collect"),
-        method="harvest" if config.improve.method == "harvest" else "correct",
+        method=_method(inputs),
         tasks=config.tasks,
         episodes_per_task=config.improve.episodes_per_task,
         self_generated=sum(inputs.mixes.values())
@@ -290,6 +302,12 @@ def _improve(inputs: CycleInputs) -> ImproveRequest:
         seed=inputs.first_seed(SeedBlock.IMPROVE),
         device=config.device,
     )
+
+
+def _method(inputs: CycleInputs) -> Literal["harvest", "correct"]:
+    if inputs.proposal is not None:
+        return "harvest" if inputs.proposal.action == "harvest" else "correct"
+    return "harvest" if inputs.config.improve.method == "harvest" else "correct"
 
 
 def _blessed(inputs: CycleInputs) -> str:

@@ -10,18 +10,21 @@ from threading import Thread
 
 import msgspec
 
+from lefleet.constitution import stored
 from lefleet.errors import BadInput, StageFailed
-from lefleet.ledger import Ledger, RunRow
+from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.ledger.connect import CONTROLLER_LOCK
+from lefleet.loop.approvals import timed_out
 from lefleet.loop.config import with_budgets
 from lefleet.loop.controller import Controller, controller_lock
 from lefleet.loop.limits import require_room, usage
 from lefleet.loop.origin import OriginName, find_origin, require_own_seeds
 from lefleet.loop.preload import NOTE
 from lefleet.loop.requests import require_seeds
+from lefleet.loop.rules import begin_rules
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.process import is_held, launch
-from lefleet.records import CheckpointRecord, RunConfig
+from lefleet.records import ApprovalAnswer, CheckpointRecord, RunConfig
 from lefleet.stages.progress import Progress, Update, silent
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +51,13 @@ def begin(
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
     if ledger.run(config.name) is None:
         origin = find_origin(ledger, workdir, start, config, progress) if start else None
-        if ledger.create_run(config.name, msgspec.to_builtins(config), msgspec.to_builtins(origin)):
+        rules = begin_rules(workdir, config, origin)
+        if ledger.create_run(
+            config.name,
+            msgspec.to_builtins(config),
+            msgspec.to_builtins(origin),
+            stored(rules),
+        ):
             start_controller(workdir, config.name)
             return "created"
     row = find(ledger, config.name)
@@ -57,11 +66,14 @@ def begin(
 
 
 def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent) -> str:
-    """See that an unfinished run has a controller: attached, resumed or finished."""
+    """See that an unfinished run has a controller: attached, resumed, waiting (for a person) or
+    finished."""
     folder = workdir / row.id
     if row.state != "running":
         _wait_for_exit(folder, progress)
         row = find(ledger, row.id)
+    if row.state == "waiting" and open_question(ledger, row.id) is not None:
+        return "waiting"
     if row.state == "finished":
         progress(Update.phase("restoring missing files"))
         Controller(workdir, row.id).run()
@@ -71,6 +83,53 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = sile
     ledger.resume_run(row.id)
     start_controller(workdir, row.id)
     return "resumed"
+
+
+def open_question(ledger: Ledger, run: str) -> ApprovalRow | None:
+    """The question that a run waits for. One that nobody answered in time is answered now."""
+    for asked in ledger.approvals.all(run):
+        if asked.is_open:
+            late = timed_out(asked, time.time())
+            if late is None:
+                return asked
+            ledger.approvals.answer(asked, late)
+    return None
+
+
+def answer(
+    ledger: Ledger,
+    workdir: Path,
+    row: RunRow,
+    said: ApprovalAnswer,
+    progress: Progress = silent,
+) -> tuple[ApprovalRow, str]:
+    """Answer the question that a run waits for, and see that it goes on; the question, and what
+    happened as `resume` says it."""
+    asked = open_question(ledger, row.id)
+    if asked is None or not _is_accepted(ledger, asked, said):
+        raise BadInput(f"run: {row.id} waits for no answer.", _last_answer(ledger, row.id))
+    return asked, resume(ledger, workdir, find(ledger, row.id), progress)
+
+
+def _is_accepted(ledger: Ledger, asked: ApprovalRow, said: ApprovalAnswer) -> bool:
+    """Record the answer; False where another one came first."""
+    if said.approved and (problem := asked.evidence.get("problem")):
+        raise BadInput(
+            f"run: {asked.run} cannot go on like this: {problem}",
+            "Correct the file, or keep the rules that hold: lefleet reject "
+            f"{asked.run} --why REASON",
+        )
+    return ledger.approvals.answer(asked, said)
+
+
+def _last_answer(ledger: Ledger, run: str) -> str:
+    answered = [one for one in ledger.approvals.all(run) if one.answer is not None]
+    if not answered or answered[-1].answer is None:
+        return f"See: lefleet status {run}"
+    last, said = answered[-1].kind, answered[-1].answer
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(said.at))
+    verb = "approved" if said.approved else "rejected"
+    return f"{said.who} {verb} the last question ({last}) at {clock}."
 
 
 def change_budgets(
@@ -110,6 +169,10 @@ def stop(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent
     progress(Update.phase("waiting for the stage and the controller to exit"))
     ledger.request_stop(row.id)
     folder = workdir / row.id
+    if row.state == "waiting":
+        # Its question stays open: a resumed run asks it again.
+        _wait_for_exit(folder, progress)
+        ledger.set_run_state(row.id, "stopped", "by lefleet stop")
     while row.state == "running" or is_controlled(folder):
         if is_controlled(folder):
             time.sleep(0.2)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from lefleet.errors import BadInput
-from lefleet.ledger import AttemptRow, Ledger, RunRow
+from lefleet.ledger import ApprovalRow, AttemptRow, Ledger, RunRow
 from lefleet.records import (
+    ApprovalKind,
     Budgets,
     CheckpointRecord,
     ComparisonRecord,
@@ -19,6 +20,8 @@ from lefleet.records import (
     GateLevel,
     MixRecord,
     PolicyResult,
+    Proposal,
+    ProposalRecord,
     Record,
     RunConfig,
     Rung,
@@ -37,6 +40,8 @@ class CycleState:
     decision: Decision | None
     skipped: frozenset[str] = frozenset()
     """Stages that failed for good and that the run can do without."""
+    proposal: Proposal | None = None
+    """What the cycle does; None before it is settled, and in cycles of older ledgers."""
 
     def dataset(self) -> DatasetRecord | None:
         record = self.records.get("collect")
@@ -57,6 +62,11 @@ class CycleState:
     def mix(self) -> MixRecord | None:
         record = self.records.get("improve")
         return record if isinstance(record, MixRecord) else None
+
+    def asked(self) -> ProposalRecord | None:
+        """What a language model proposed."""
+        record = self.records.get("propose")
+        return record if isinstance(record, ProposalRecord) else None
 
 
 class PastGate(NamedTuple):
@@ -91,6 +101,22 @@ class RunState:
     planned_cycles: int
     """Cycles of the first budget; the levels of gates depend on it, whatever is added later."""
     origin: RunOrigin | None = None
+    approvals: tuple[ApprovalRow, ...] = ()
+    """All questions that the run has asked, oldest first."""
+
+    def waited_s(self) -> float:
+        """How long the run has waited for answers of people, until they came."""
+        answered = [(one.asked_at, one.answer.at) for one in self.approvals if one.answer]
+        return sum(max(0.0, at - asked_at) for asked_at, at in answered)
+
+    def open_approval(self) -> ApprovalRow | None:
+        """The question that the run waits for."""
+        return next((one for one in self.approvals if one.is_open), None)
+
+    def approval(self, kind: ApprovalKind, subject: str) -> ApprovalRow | None:
+        """The question with this subject, if it was asked."""
+        same = (one for one in self.approvals if (one.kind, one.subject) == (kind, subject))
+        return next(same, None)
 
     @property
     def current(self) -> CycleState:
@@ -123,6 +149,16 @@ class RunState:
         """The origin of this run, if it brought that checkpoint."""
         origin = self.origin
         return origin if origin and origin.checkpoint.digest == digest else None
+
+    def llm_tokens(self) -> int:
+        """Tokens that language models have read and written."""
+        asked = [record for cycle in self.cycles if (record := cycle.asked())]
+        return sum(one.input_tokens + one.output_tokens for one in asked)
+
+    def asks_model(self) -> bool:
+        """Whether a language model is asked, and has tokens left."""
+        budget = self.config.budgets.llm_tokens
+        return bool(self.config.propose.model) and (not budget or self.llm_tokens() < budget)
 
     @property
     def planned_gates(self) -> int:
@@ -231,24 +267,29 @@ def read_state(ledger: Ledger, row: RunRow) -> RunState:
     with _readable(row, "records"):
         attempts = ledger.attempts(row.id)
         decisions = {decision.cycle: decision for decision in ledger.decisions(row.id)}
+        proposals = {proposal.cycle: proposal for proposal in ledger.proposals(row.id)}
+        approvals = ledger.approvals.all(row.id)
     committed = [attempt for attempt in attempts if attempt.state == "committed"]
-    last = max([0, *(attempt.cycle for attempt in attempts), *decisions])
+    last = max([0, *(attempt.cycle for attempt in attempts), *decisions, *proposals])
     cycles = [
         CycleState(
             index,
             {a.stage: a.record for a in committed if a.cycle == index and a.record is not None},
             decisions.get(index),
             frozenset(a.stage for a in attempts if a.cycle == index and a.state == "skipped"),
+            proposals.get(index),
         )
         for index in range(last + 1)
     ]
     return RunState(
         config,
         cycles,
-        device_seconds=sum(_seconds(attempt) for attempt in attempts),
+        # Asking a model uses no device.
+        device_seconds=sum(_seconds(one) for one in attempts if one.stage != "propose"),
         stop_requested=row.stop_requested,
         planned_cycles=first_config(row).budgets.cycles,
         origin=stored_origin(row),
+        approvals=tuple(approvals),
     )
 
 

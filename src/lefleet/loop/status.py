@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.ledger import Ledger, RunRow
+from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.loop.limits import Usage, limits, usage
 from lefleet.loop.state import CycleState, RunState, read_state
 from lefleet.loop.success_plot import PLOT, plot_success
@@ -39,6 +39,7 @@ def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
         "budgets": _budgets(state, usage(state, elapsed_s, running_s)),
         "tasks": list(state.config.tasks),
         "cycles": [_cycle(cycle) for cycle in state.cycles if cycle.records or cycle.decision],
+        "approvals": [_approval(one) for one in state.approvals],
         "blessed": blessed.digest if blessed else None,
         "blessed_path": blessed.path if blessed else None,
     }
@@ -62,6 +63,10 @@ def _budgets(state: RunState, used: Usage) -> dict[str, Any]:
     return {name: {"used": value, "limit": limit} for name, value, limit in every}
 
 
+def _approval(asked: ApprovalRow) -> dict[str, Any]:
+    return asked._asdict() | {"answer": msgspec.to_builtins(asked.answer)}
+
+
 def _cycle(cycle: CycleState) -> dict[str, Any]:
     evaluation, dataset, checkpoint = cycle.evaluation(), cycle.dataset(), cycle.checkpoint()
     overall = evaluation.result.overall if evaluation else None
@@ -83,6 +88,8 @@ def _cycle(cycle: CycleState) -> dict[str, Any]:
             task: {"success_rate": rate.rate, "interval": rate.interval, "episodes": rate.episodes}
             for task, rate in (evaluation.result.per_task if evaluation else {}).items()
         },
+        "proposal": msgspec.to_builtins(cycle.proposal),
+        "answer": msgspec.to_builtins(cycle.decision.answer) if cycle.decision else None,
         "stages": list(cycle.records),
     }
 

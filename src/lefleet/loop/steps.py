@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from lefleet.loop.state import RunState
+from lefleet.ledger import ApprovalRow
+from lefleet.loop.state import CycleState, RunState
 from lefleet.records import RunConfig
 
 
@@ -13,10 +14,22 @@ class RunStage(NamedTuple):
     stage: str
 
 
+class Propose(NamedTuple):
+    """Settle what a cycle does."""
+
+    cycle: int
+
+
 class Decide(NamedTuple):
     """Judge the current candidate."""
 
     cycle: int
+
+
+class AwaitAnswer(NamedTuple):
+    """A person has been asked and has not answered."""
+
+    approval: ApprovalRow
 
 
 class EndRun(NamedTuple):
@@ -26,41 +39,77 @@ class EndRun(NamedTuple):
     reason: str
 
 
-Step = RunStage | Decide | EndRun
+Step = RunStage | Propose | Decide | AwaitAnswer | EndRun
 
 
 def steps_of_cycle(
-    config: RunConfig, cycle: int, *, has_gate: bool, has_blessed: bool
+    config: RunConfig,
+    cycle: int,
+    *,
+    has_gate: bool,
+    has_blessed: bool,
+    asks_model: bool,
+    may_improve: bool,
 ) -> tuple[str, ...]:
-    """The stages of a cycle in their order, and `decide` where the decision is made.
+    """The stages of a cycle in their order, and `settle` and `decide` where the proposal is
+    settled and the decision is made.
 
-    `has_blessed` says that a checkpoint is blessed after the decision.
+    `has_blessed` says that a checkpoint is blessed after the decision, `may_improve` that the
+    proposal asks for more than demonstrations.
     """
+    ask = ("propose",) if asks_model else ()
     gate = ("gate",) if has_gate else ()
     is_last = cycle + 1 >= config.budgets.cycles
-    improves = config.improve.method != "none" and has_blessed and not is_last
+    improves = config.improve.method != "none" and may_improve and has_blessed and not is_last
     improve = ("improve",) if improves else ()
-    return ("collect", "train", "evaluate", *gate, "decide", *improve)
+    return (*ask, "settle", "collect", "train", "evaluate", *gate, "decide", *improve)
 
 
 def next_step(state: RunState) -> Step:
-    """The next step of a run, derived from what is committed: a pure function."""
+    """The next step of a run, derived from what is committed."""
     if state.stop_requested:
         return EndRun("stopped", "by lefleet stop")
+    if (approval := state.open_approval()) is not None:
+        return AwaitAnswer(approval)
     cycle, cycles = state.current, state.config.budgets.cycles
+    if (step := _step_of(state, cycle)) is not None:
+        return step
+    if cycle.index + 1 >= cycles:
+        return EndRun("finished", f"all {cycles} cycles are done")
+    begins = cycle.index + 1
+    return RunStage(begins, "propose") if state.asks_model() else Propose(begins)
+
+
+def _step_of(state: RunState, cycle: CycleState) -> Step | None:
+    """What is to be done next in the current cycle; None where it is complete."""
     for step in steps_of_cycle(
         state.config,
         cycle.index,
         has_gate=state.has_gate(cycle.index),
         has_blessed=state.blessed() is not None,
+        asks_model=state.asks_model(),
+        may_improve=improves(cycle),
     ):
-        if step == "decide":
+        if step == "settle":
+            if cycle.proposal is None and "collect" not in cycle.records:
+                return Propose(cycle.index)
+        elif step == "decide":
             if cycle.decision is None:
                 return Decide(cycle.index)
             if cycle.decision.decision == "stop":
                 return EndRun("finished", cycle.decision.why)
-        elif step not in cycle.records and step not in cycle.skipped:
+        elif step == "propose":
+            if cycle.proposal is None and not _is_done(cycle, step) and not cycle.records:
+                return RunStage(cycle.index, step)
+        elif not _is_done(cycle, step):
             return RunStage(cycle.index, step)
-    if cycle.index + 1 >= cycles:
-        return EndRun("finished", f"all {cycles} cycles are done")
-    return RunStage(cycle.index + 1, "collect")
+    return None
+
+
+def _is_done(cycle: CycleState, stage: str) -> bool:
+    return stage in cycle.records or stage in cycle.skipped
+
+
+def improves(cycle: CycleState) -> bool:
+    """Whether the cycle's proposal, if it has one, asks for data that the blessed policy makes."""
+    return cycle.proposal is None or cycle.proposal.action != "demonstrations"

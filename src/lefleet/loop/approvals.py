@@ -1,0 +1,98 @@
+"""What a run asks a person, and what follows from the answer: pure functions."""
+
+import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lefleet.ledger import ApprovalRow
+from lefleet.records import ApprovalAnswer, ApprovalKind, ApprovalPlan, Decision
+
+TIMEOUT = "timeout"
+"""Who answers when nobody does."""
+
+
+class Question(NamedTuple):
+    """What to ask."""
+
+    kind: ApprovalKind
+    subject: str
+    """Makes it one question, which is asked once."""
+    cycle: int
+    text: str
+    """One line for a person."""
+    evidence: dict[str, Any]
+
+
+def question_about(
+    decision: Decision, plan: ApprovalPlan, *, moves_hardware: bool
+) -> Question | None:
+    """What to ask before a decision takes effect; None where nobody has to be asked."""
+    promote = plan.promote or ("human" if moves_hardware else "auto")
+    modes = {"promote": promote, "escalate": plan.escalate}
+    if modes.get(decision.decision, "auto") == "auto":
+        return None
+    verb = "promote the candidate" if decision.decision == "promote" else "use the next rung"
+    return Question(
+        kind="promote" if decision.decision == "promote" else "escalate",
+        subject=f"cycle {decision.cycle}: {decision.candidate}",
+        cycle=decision.cycle,
+        text=f"{verb} of cycle {decision.cycle} ({decision.candidate[:12]}): {decision.why}",
+        evidence={"decision": msgspec.to_builtins(decision)},
+    )
+
+
+def hardware_question(cycle: int, what: str) -> Question:
+    """Before a run moves a real robot for the first time."""
+    return Question("real_hardware", "run", cycle, f"move real hardware: {what}", {"what": what})
+
+
+def constitution_question(
+    cycle: int, digest: str, path: str, changes: list[str], problem: str
+) -> Question:
+    """A run's constitution has changed; `problem` says why the new one cannot be used."""
+    text = f"go on under the changed {path}: {problem or '; '.join(changes) or 'same rules'}"
+    evidence = {"path": path, "digest": digest, "changes": changes, "problem": problem}
+    return Question("constitution", digest, cycle, text, evidence)
+
+
+def with_answer(decision: Decision, answer: ApprovalAnswer, blessed: str) -> Decision:
+    """The decision after a person was asked. What is rejected is an iterate: the checkpoint
+    `blessed` before stays so."""
+    if answer.approved:
+        why = f"{decision.why}; approved by {answer.who}{_because(answer)}"
+        return msgspec.structs.replace(decision, why=why, answer=answer)
+    noun = "promotion" if decision.decision == "promote" else "escalation"
+    return msgspec.structs.replace(
+        decision,
+        decision="iterate",
+        blessed=blessed,
+        why=f"{noun} rejected by {answer.who}{_because(answer)}; the evidence: {decision.why}",
+        answer=answer,
+    )
+
+
+def _because(answer: ApprovalAnswer) -> str:
+    return f": {answer.why}" if answer.why else ""
+
+
+def timed_out(approval: ApprovalRow, now: float) -> ApprovalAnswer | None:
+    """The answer that the time-out stands for; None before it."""
+    if approval.expires_at is None or now < approval.expires_at:
+        return None
+    hours = (approval.expires_at - approval.asked_at) / 3600
+    return ApprovalAnswer(
+        approved=approval.on_timeout == "approve",
+        who=TIMEOUT,
+        at=now,
+        why=f"nobody answered within {hours:g} h",
+    )
+
+
+def waiting_words(approval: ApprovalRow) -> str:
+    """What a run waits for, and until when."""
+    until = ""
+    if approval.expires_at is not None:
+        clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(approval.expires_at))
+        until = f" (without an answer by {clock}: {approval.on_timeout})"
+    return f"a person to {approval.text}{until}"

@@ -1,0 +1,114 @@
+"""The constitution of a run: kept with it, installed for its processes, watched for changes."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from lefleet.constitution import Rules, find, install, restored, rules_for, stored
+from lefleet.constitution.text import differences
+from lefleet.errors import BadInput, Denied
+from lefleet.ledger import Ledger, RunRow
+from lefleet.loop.approvals import Question, constitution_question, hardware_question
+from lefleet.loop.state import RunState, stored_origin
+from lefleet.loop.steps import EndRun
+from lefleet.records import Request, RunConfig, RunOrigin
+
+
+def begin_rules(workdir: Path, config: RunConfig, origin: RunOrigin | None) -> Rules:
+    """The rules of a run that is about to begin; Denied where they do not allow its config."""
+    rules = rules_for(find(workdir, config.constitution), config, workdir, origin)
+    rules.check_config(config)
+    return rules
+
+
+def denial(error: Denied, cycle: int) -> dict[str, Any]:
+    """What an event tells of a denial."""
+    return {
+        "cycle": cycle,
+        "rule": error.rule,
+        "reason": error.reason,
+        "remedy": error.remedy,
+    }
+
+
+class RunRules:
+    """The rules that hold for one run. The ledger's are the truth: a file that was edited counts
+    only after a person has approved it, and what is in the environment never does."""
+
+    def __init__(self, ledger: Ledger, workdir: Path, row: RunRow, config: RunConfig) -> None:
+        self._ledger = ledger
+        self._workdir = workdir
+        self._run = row.id
+        self._config = config
+        self._origin = stored_origin(row)
+        self._stored = row.constitution
+
+    def install(self) -> None:
+        """Take the rules from the ledger; a run of an older ledger gets those of now."""
+        if self._stored is None:
+            self._adopt(begin_rules(self._workdir, self._config, self._origin))
+        else:
+            self._hold(restored(self._stored))
+
+    def review(self, state: RunState) -> Question | None:
+        """What to ask about a constitution that has changed; None where nothing is to be asked."""
+        try:
+            found = find(self._workdir, self._config.constitution)
+        except BadInput as error:
+            return self._unless_asked(state, self._broken(str(error), state.current.index))
+        if not found.path and not self.current.source:
+            return None
+        changed = rules_for(found, self._config, self._workdir, self._origin)
+        if changed.digest == self.current.digest:
+            return None
+        asked = state.approval("constitution", changed.digest)
+        is_approved = asked is not None and asked.answer is not None and asked.answer.approved
+        if is_approved or self._config.approvals.constitution == "auto":
+            changed.check_config(self._config)
+            self._adopt(changed)
+            return None
+        found_differences = differences(self.current, changed)
+        changes = [f"{one.field}: {one.words}" for one in found_differences]
+        question = constitution_question(
+            state.current.index, changed.digest, found.path, changes, problem=""
+        )
+        return self._unless_asked(state, question)
+
+    def hardware(self, state: RunState, cycle: int, request: Request) -> Question | EndRun | None:
+        """What to ask before a stage moves something real, or that the run ends because a person
+        said no; None where it may work."""
+        plan = self._config.approvals
+        if plan.real_hardware == "auto" or not self.current.uses_hardware(request):
+            return None
+        question = hardware_question(cycle, f"the environment {self._config.evaluate.env}")
+        asked = state.approval(question.kind, question.subject)
+        if asked is None or asked.answer is None:
+            return question
+        if asked.answer.approved:
+            return None
+        why = f": {asked.answer.why}" if asked.answer.why else ""
+        return EndRun("stopped", f"moving real hardware was rejected by {asked.answer.who}{why}")
+
+    @property
+    def moves_hardware(self) -> bool:
+        return self.current.uses_hardware(self._config)
+
+    def _hold(self, rules: Rules) -> None:
+        install(rules, self._workdir / self._run)
+        self.current = rules
+
+    def _adopt(self, rules: Rules) -> None:
+        self._ledger.set_constitution(self._run, stored(rules), rules.digest)
+        self._hold(rules)
+
+    def _broken(self, problem: str, cycle: int) -> Question:
+        """A file that is missing or wrong: the rules of before hold, if a person says so."""
+        path = Path(self._config.constitution or self.current.source)
+        content = path.read_bytes() if path.is_file() else b""
+        digest = hashlib.sha256(content).hexdigest()
+        return constitution_question(cycle, digest, str(path), [], problem)
+
+    @staticmethod
+    def _unless_asked(state: RunState, question: Question) -> Question | None:
+        asked = state.approval(question.kind, question.subject)
+        return question if asked is None else None
