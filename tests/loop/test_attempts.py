@@ -15,6 +15,8 @@ from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.test_stage_process import HOLD, OTHER, Stage
 from tests.samples import dataset_record, finished_stage
 
+pytestmark = pytest.mark.usefixtures("any_program")
+
 HOUR = 3600.0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lefleet.constitution import stored
 from lefleet.errors import BadInput, ChildKilled, StageFailed
 from lefleet.ledger import open_ledger
 from lefleet.loop import controller as module
@@ -23,7 +24,10 @@ from tests.ledger.ledgers import execute
 from tests.loop.fuzz import assert_journal_equals_table
 from tests.loop.states import config, decision, record
 from tests.loop.test_stage_process import HOLD, Stage
+from tests.permissive import EVERYTHING
 from tests.samples import dataset_record, finished_stage
+
+pytestmark = pytest.mark.usefixtures("any_program")
 
 HOUR = 3600.0
 USED_UP = Budgets(wall_hours=1e-9)
@@ -37,7 +41,7 @@ class Run:
         self.folder = workdir / "r"
         self.collect = self.folder / "cycle_0" / "collect"
         self.ledger = open_ledger(workdir)
-        self.ledger.create_run("r", msgspec.to_builtins(of))
+        self.ledger.create_run("r", msgspec.to_builtins(of), None, stored(EVERYTHING))
         self.stage = Stage(self.collect)
         state = read_state(self.ledger, self.ledger.run("r"))
         self.request = make_request(cycle_inputs(state, self.folder, 0), "collect")

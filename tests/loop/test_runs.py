@@ -22,11 +22,13 @@ from lefleet.loop.runs import (
     stop,
 )
 from lefleet.loop.state import read_state
-from lefleet.loop.steps import RunStage, next_step
+from lefleet.loop.steps import Propose, next_step
 from lefleet.process import launch
 from lefleet.records import Budgets
 from tests.ledger.ledgers import REQUEST
 from tests.loop.states import config, decision, origin, record
+
+pytestmark = pytest.mark.usefixtures("any_program")
 
 
 class Controlled:
@@ -167,7 +169,7 @@ def test_a_finished_run_continues_within_a_larger_budget(ended):
     assert (ended.row().state, ended.started) == ("running", 1)
     state = read_state(ended.ledger, ended.row())
     assert (state.config.budgets.cycles, state.planned_cycles) == (3, 1)
-    assert ended.step() == RunStage(1, "collect")
+    assert ended.step() == Propose(1)
     changed, resumed = ended.ledger.events("r")[-2:]
     assert (changed.kind, changed.data) == ("budgets_changed", {"budgets": {"cycles": [1, 3]}})
     assert resumed.kind == "run_resumed"
@@ -206,7 +208,7 @@ def test_a_kill_right_after_the_change_leaves_a_run_that_resumes(ended, monkeypa
     monkeypatch.setattr(module, "start_controller", killed)
     with pytest.raises(KeyboardInterrupt):
         ended.change("--budgets.cycles=3")
-    assert (ended.row().state, ended.step()) == ("running", RunStage(1, "collect"))
+    assert (ended.row().state, ended.step()) == ("running", Propose(1))
     monkeypatch.setattr(module, "start_controller", ended.start)
     assert resume(ended.ledger, ended.workdir, ended.row()) == "resumed"
     assert ended.change("--budgets.cycles=3") == "resumed"
@@ -215,14 +217,14 @@ def test_a_kill_right_after_the_change_leaves_a_run_that_resumes(ended, monkeypa
 
 def test_a_change_that_fails_halfway_changes_nothing(ended, monkeypatch):
     before, events = ended.row(), ended.ledger.events("r")
-    write = store._event
+    write = store.insert_event
 
     def disk_full(connection, run, kind, data) -> None:
         write(connection, run, kind, data)
         if kind == "run_resumed":
             raise OSError("disk full")
 
-    monkeypatch.setattr(store, "_event", disk_full)
+    monkeypatch.setattr(store, "insert_event", disk_full)
     with pytest.raises(OSError, match="disk full"):
         ended.change("--budgets.cycles=3")
     assert (ended.row(), ended.ledger.events("r")) == (before, events)

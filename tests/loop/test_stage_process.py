@@ -28,6 +28,8 @@ from lefleet.stages.run import STAGE_MARK
 from tests.loop.states import config, state
 from tests.samples import dataset_record, finished_stage
 
+pytestmark = pytest.mark.usefixtures("any_program")
+
 REQUEST = ExpertDemos(tasks=("push",))
 RECORD = encode(dataset_record()).decode()
 COMMIT = "(folder / 'record.json').write_text(RECORD)"

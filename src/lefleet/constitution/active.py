@@ -55,15 +55,22 @@ def install(rules: Rules, folder: Path | None = None) -> None:
 
 
 @contextmanager
-def installed(rules: Rules) -> Iterator[None]:
-    """Install rules for a while; those from before hold again afterwards."""
+def reinstated() -> Iterator[None]:
+    """Whatever is installed meanwhile, the rules from before hold again afterwards."""
     global _installed  # noqa: PLW0603
     before = _installed
-    install(rules)
     try:
         yield
     finally:
         _installed = before
+
+
+@contextmanager
+def installed(rules: Rules) -> Iterator[None]:
+    """Install rules for a while."""
+    with reinstated():
+        install(rules)
+        yield
 
 
 def active() -> Rules:

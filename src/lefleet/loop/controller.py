@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from lefleet.constitution import reinstated
 from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError
 from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
@@ -76,7 +77,7 @@ class Controller:
         with controller_lock(self._folder) as is_mine:
             if not is_mine:
                 return 0
-            with EventJournal(self._ledger, self._run, self._folder) as events:
+            with reinstated(), EventJournal(self._ledger, self._run, self._folder) as events:
                 events.write_new()
                 if self._row().state == "running":
                     self._work(events)

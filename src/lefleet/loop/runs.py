@@ -173,6 +173,7 @@ def stop(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent
         # Its question stays open: a resumed run asks it again.
         _wait_for_exit(folder, progress)
         ledger.set_run_state(row.id, "stopped", "by lefleet stop")
+        row = find(ledger, row.id)
     while row.state == "running" or is_controlled(folder):
         if is_controlled(folder):
             time.sleep(0.2)
