@@ -51,6 +51,7 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
     "stage_cancelled": _failed("cancelled"),
     "stage_skipped": _failed("skipped"),
     "proposal": lambda data: data["why"],
+    "model_unused": lambda data: f"{data['source']} proposed nothing usable: {data['reason']}",
     "proposal_denied": _denied("proposal denied"),
     "decision": lambda data: f"{data['decision'].upper()}: {data['why']}",
     "approval_needed": lambda data: f"a person is asked to {data['text']}",

@@ -12,7 +12,7 @@ TIMEOUT = "timeout"
 """Who answers when nobody does."""
 
 
-class Question(NamedTuple):
+class ApprovalQuestion(NamedTuple):
     """What to ask."""
 
     kind: ApprovalKind
@@ -26,14 +26,14 @@ class Question(NamedTuple):
 
 def question_about(
     decision: Decision, plan: ApprovalPlan, *, moves_hardware: bool
-) -> Question | None:
+) -> ApprovalQuestion | None:
     """What to ask before a decision takes effect; None where nobody has to be asked."""
     promote = plan.promote or ("human" if moves_hardware else "auto")
     modes = {"promote": promote, "escalate": plan.escalate}
     if modes.get(decision.decision, "auto") == "auto":
         return None
     verb = "promote the candidate" if decision.decision == "promote" else "use the next rung"
-    return Question(
+    return ApprovalQuestion(
         kind="promote" if decision.decision == "promote" else "escalate",
         subject=f"cycle {decision.cycle}: {decision.candidate}",
         cycle=decision.cycle,
@@ -42,18 +42,20 @@ def question_about(
     )
 
 
-def hardware_question(cycle: int, what: str) -> Question:
+def hardware_question(cycle: int, what: str) -> ApprovalQuestion:
     """Before a run moves a real robot for the first time."""
-    return Question("real_hardware", "run", cycle, f"move real hardware: {what}", {"what": what})
+    return ApprovalQuestion(
+        "real_hardware", "run", cycle, f"move real hardware: {what}", {"what": what}
+    )
 
 
 def constitution_question(
     cycle: int, digest: str, path: str, changes: list[str], problem: str
-) -> Question:
+) -> ApprovalQuestion:
     """A run's constitution has changed; `problem` says why the new one cannot be used."""
     text = f"go on under the changed {path}: {problem or '; '.join(changes) or 'same rules'}"
     evidence = {"path": path, "digest": digest, "changes": changes, "problem": problem}
-    return Question("constitution", digest, cycle, text, evidence)
+    return ApprovalQuestion("constitution", digest, cycle, text, evidence)
 
 
 def with_answer(decision: Decision, answer: ApprovalAnswer, blessed: str) -> Decision:

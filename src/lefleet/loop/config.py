@@ -15,6 +15,7 @@ from lefleet.loop.requests import (
     demonstrations,
     require_seeds,
 )
+from lefleet.models.client import ModelName
 from lefleet.notify import require_sendable
 from lefleet.records import Budgets, DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.border import Strict
@@ -122,20 +123,9 @@ def _check(config: RunConfig) -> None:
             )
     if not config.evaluate.env:
         resolve_tasks(config.tasks)
-    if isinstance(config.collect, ExpertGrowth):
-        counts = [demonstrations(config.collect, cycle) for cycle in range(-1, 2)]
-        schedule = (0, *config.collect.episodes_per_task)
-        if sorted(set(schedule)) != list(schedule) or sorted(set(counts)) != counts:
-            raise BadInput("collect.episodes_per_task: the numbers must grow.")
-        if max_attempts(schedule[-1]) > PER_CYCLE:
-            raise BadInput(
-                f"collect.episodes_per_task: there are only {PER_CYCLE} seeds for a cycle.",
-                "Ask for fewer.",
-            )
-    elif config.improve.method != "none":
-        raise BadInput(
-            "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
-        )
+    _check_collect(config)
+    if config.propose.model:
+        ModelName.parse(config.propose.model)
     require_sendable(config.notify)
     require_seeds(config, None)
     for name, count, room in (
@@ -145,3 +135,23 @@ def _check(config: RunConfig) -> None:
     ):
         if count > room:
             raise BadInput(f"{name}: there are only {room} seeds for it.", "Ask for fewer.")
+
+
+def _check_collect(config: RunConfig) -> None:
+    if isinstance(config.collect, ExpertGrowth):
+        counts = [demonstrations(config.collect, cycle) for cycle in range(-1, 2)]
+        schedule = (0, *config.collect.episodes_per_task)
+        if sorted(set(schedule)) != list(schedule) or sorted(set(counts)) != counts:
+            raise BadInput("collect.episodes_per_task: the numbers must grow.")
+        is_even = config.propose.split == "uniform" and not config.propose.model
+        largest = schedule[-1] * (1 if is_even else count_tasks(config))
+        if max_attempts(largest) > PER_CYCLE:
+            raise BadInput(
+                f"collect.episodes_per_task: there are only {PER_CYCLE} seeds for a cycle.",
+                "Ask for fewer.",
+            )
+    elif config.improve.method != "none":
+        raise BadInput(
+            "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
+        )
+    require_sendable(config.notify)

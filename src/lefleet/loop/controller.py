@@ -15,7 +15,7 @@ from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.approvals import (
-    Question,
+    ApprovalQuestion,
     question_about,
     timed_out,
     waiting_words,
@@ -171,7 +171,7 @@ class Controller:
             self._ask(question)
         return question is not None
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: ApprovalQuestion) -> None:
         plan = self._config.approvals
         self._ledger.approvals.ask(
             self._run,
@@ -218,7 +218,7 @@ class Controller:
             request = make_request(cycle_inputs(state, self._folder, cycle), stage)
         self._rules.current.check_request(request)
         match self._rules.hardware(state, cycle, request):
-            case Question() as question:
+            case ApprovalQuestion() as question:
                 self._ask(question)
                 return None
             case EndRun() as end:

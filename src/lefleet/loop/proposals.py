@@ -1,27 +1,109 @@
-"""What a cycle does, settled before it begins."""
+"""What a cycle does, settled before it begins: by the schedule, or by a language model."""
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from lefleet.constitution import Rules
+from lefleet.errors import BadInput, Denied
+from lefleet.knowledge import context, lint, suggestions
 from lefleet.ledger import Ledger
-from lefleet.loop.requests import new_demonstrations
-from lefleet.loop.state import RunState
-from lefleet.records import ExpertGrowth, Proposal, Request
-from lefleet.sim.tasks import resolve_tasks
+from lefleet.loop.history import read_experience
+from lefleet.loop.propose import limits, propose
+from lefleet.loop.rules import denial
+from lefleet.loop.state import CycleState, RunState
+from lefleet.models.clamp import clamp, obstacle
+from lefleet.records import Proposal, ProposalRecord, ProposeRequest, Request, decode
+from lefleet.stages.folder import REQUEST
 
 
 class Proposals:
-    def __init__(self, ledger: Ledger, workdir: Path, run: str) -> None: ...
+    """The proposals of one run. A model is asked in a stage of its own; whatever comes of that, the
+    run goes on, with what the schedule says where nothing else may be used."""
 
-    def request(self, state: RunState, cycle: int, folder: Path) -> Request:
-        raise NotImplementedError
+    def __init__(self, ledger: Ledger, workdir: Path, run: str) -> None:
+        self._ledger = ledger
+        self._workdir = workdir
+        self._run = run
 
-    def settle(self, state: RunState, cycle: int, rules: Any) -> Proposal:
-        growth = state.config.collect
-        method = state.config.improve.method
-        action = {"none": "demonstrations", "harvest": "harvest"}.get(method, "corrections")
-        episodes = {}
-        if isinstance(growth, ExpertGrowth):
-            new = new_demonstrations(growth, cycle)
-            episodes = dict.fromkeys(resolve_tasks(state.config.tasks), new)
-        return Proposal(cycle=cycle, action=action, episodes=episodes, source="schedule", why="")
+    def request(self, state: RunState, cycle: int, folder: Path) -> ProposeRequest:
+        """What a model is asked. The same after an interruption, though pages may have changed."""
+        file = folder / REQUEST
+        if file.exists():
+            asked = decode(file.read_bytes(), Request, str(file))
+            if isinstance(asked, ProposeRequest):
+                return asked
+        budget = state.config.budgets.llm_tokens
+        return ProposeRequest(
+            plan=state.config.propose,
+            fallback=self._scheduled(state, cycle),
+            limits=limits(state, cycle),
+            evidence=self._evidence(state, cycle),
+            token_budget=max(0, budget - state.llm_tokens()),
+        )
+
+    def settle(self, state: RunState, cycle: int, rules: Rules) -> Proposal:
+        """The proposal that holds. What a model proposed is judged here once more; its denial is an
+        event, and the schedule holds."""
+        asked = state.cycles[cycle].asked() if cycle < len(state.cycles) else None
+        if asked is not None and (proposed := self._usable(state, cycle, asked, rules)):
+            return proposed
+        return self._scheduled(state, cycle)
+
+    def _usable(
+        self, state: RunState, cycle: int, asked: ProposalRecord, rules: Rules
+    ) -> Proposal | None:
+        proposed, allowed = asked.proposal, limits(state, cycle)
+        about = {"cycle": cycle, "source": state.config.propose.model}
+        unusable = asked.reason if asked.is_fallback else obstacle(proposed, allowed)
+        if asked.is_fallback or unusable:
+            self._ledger.add_event(self._run, "model_unused", {**about, "reason": unusable})
+            return None
+        proposed = msgspec.structs.replace(clamp(proposed, allowed), cycle=cycle)
+        try:
+            rules.check_proposal(proposed)
+        except Denied as error:
+            data = {**about, **denial(error, cycle), "proposal": msgspec.to_builtins(proposed)}
+            self._ledger.add_event(self._run, "proposal_denied", data)
+            return None
+        return proposed
+
+    def _scheduled(self, state: RunState, cycle: int) -> Proposal:
+        return propose(state, cycle, read_experience(self._ledger, self._run, state, cycle))
+
+    def _evidence(self, state: RunState, cycle: int) -> dict[str, Any]:
+        """Data for a model: results, people's words, knowledge and what is wrong with it."""
+        tasks = limits(state, cycle).tasks
+        return {
+            "run": self._run,
+            "cycle": cycle,
+            "cycles": state.config.budgets.cycles,
+            "tasks": list(tasks or state.config.tasks),
+            "history": [_past(one) for one in state.cycles if one.decision],
+            "knowledge": context(self._workdir, tasks),
+            "findings": self._findings(),
+        }
+
+    def _findings(self) -> list[str]:
+        try:
+            return suggestions(lint(self._ledger, self._workdir))
+        except (BadInput, OSError):
+            # Another version's run, or a folder that cannot be read: there is nothing to suggest.
+            return []
+
+
+def _past(cycle: CycleState) -> dict[str, Any]:
+    """One decided cycle."""
+    evaluation, dataset, mix = cycle.evaluation(), cycle.dataset(), cycle.mix()
+    rates = evaluation.result.per_task if evaluation else {}
+    decision = cycle.decision
+    return {
+        "cycle": cycle.index,
+        "episodes": dataset.tasks if dataset else {},
+        "success": {task: [rate.successes, rate.episodes] for task, rate in rates.items()},
+        "decision": decision.decision if decision else "",
+        "why": decision.why if decision else "",
+        "action": cycle.proposal.action if cycle.proposal else "",
+        "note": mix.note if mix else "",
+    }

@@ -8,7 +8,7 @@ from lefleet.constitution import Rules, find, install, restored, rules_for, stor
 from lefleet.constitution.text import differences
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.approvals import Question, constitution_question, hardware_question
+from lefleet.loop.approvals import ApprovalQuestion, constitution_question, hardware_question
 from lefleet.loop.state import RunState, stored_origin
 from lefleet.loop.steps import EndRun
 from lefleet.records import Request, RunConfig, RunOrigin
@@ -50,7 +50,7 @@ class RunRules:
         else:
             self._hold(restored(self._stored))
 
-    def review(self, state: RunState) -> Question | None:
+    def review(self, state: RunState) -> ApprovalQuestion | None:
         """What to ask about a constitution that has changed; None where nothing is to be asked."""
         try:
             found = find(self._workdir, self._config.constitution)
@@ -74,7 +74,9 @@ class RunRules:
         )
         return self._unless_asked(state, question)
 
-    def hardware(self, state: RunState, cycle: int, request: Request) -> Question | EndRun | None:
+    def hardware(
+        self, state: RunState, cycle: int, request: Request
+    ) -> ApprovalQuestion | EndRun | None:
         """What to ask before a stage moves something real, or that the run ends because a person
         said no; None where it may work."""
         plan = self._config.approvals
@@ -101,7 +103,7 @@ class RunRules:
         self._ledger.set_constitution(self._run, stored(rules), rules.digest)
         self._hold(rules)
 
-    def _broken(self, problem: str, cycle: int) -> Question:
+    def _broken(self, problem: str, cycle: int) -> ApprovalQuestion:
         """A file that is missing or wrong: the rules of before hold, if a person says so."""
         path = Path(self._config.constitution or self.current.source)
         content = path.read_bytes() if path.is_file() else b""
@@ -109,6 +111,6 @@ class RunRules:
         return constitution_question(cycle, digest, str(path), [], problem)
 
     @staticmethod
-    def _unless_asked(state: RunState, question: Question) -> Question | None:
+    def _unless_asked(state: RunState, question: ApprovalQuestion) -> ApprovalQuestion | None:
         asked = state.approval(question.kind, question.subject)
         return question if asked is None else None
