@@ -3,7 +3,7 @@
 import importlib
 import sys
 import tempfile
-from contextlib import redirect_stderr
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -16,6 +16,7 @@ Name = Literal[
     "data_path",
     "evaluation",
     "improvement",
+    "proposer",
     "tasks",
     "startup",
     "overhead",
@@ -36,15 +37,23 @@ def run(
     names: Annotated[tuple[Name, ...], tyro.conf.Positional] = (),
     /,
     quick: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    folder: Path | None = None,
 ) -> None:
     """Measured claims.
 
     Args:
         names: Benchmarks to run. None: all.
         quick: Only check that they work; RESULTS.md stays as it is.
+        folder: Where stages work. It is kept, so that an interrupted benchmark resumes there.
+            None: a temporary one.
     """
-    with tempfile.TemporaryDirectory(prefix="lefleet-benchmarks-") as folder:
-        workshop = Workshop(Path(folder), quick=quick)
+    with (
+        tempfile.TemporaryDirectory(prefix="lefleet-benchmarks-")
+        if folder is None
+        else nullcontext(folder)
+    ) as where:
+        Path(where).mkdir(parents=True, exist_ok=True)
+        workshop = Workshop(Path(where), quick=quick)
         for name in [name for name in ORDER if name in (names or ORDER)]:
             say(f"{name} ...")
             machine = Machine()

@@ -74,28 +74,35 @@ def verdicts(arms: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
     return [line[0].upper() + line[1:] for line in lines]
 
 
-class _Gap(NamedTuple):
+class Gap(NamedTuple):
     """Mean over seeds of the paired differences in points, with its 95 % t interval."""
 
     mean: float
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
 
-def _gap(arm: str, other: str, outcomes: Sequence[Outcome]) -> _Gap:
-    gaps = [100 * (one.rates[arm].rate - one.rates[other].rate) for one in outcomes]
-    mean = fmean(gaps)
-    if len(gaps) < 2:
-        return _Gap(mean, -100.0, 100.0)
-    half = float(student.ppf(0.975, len(gaps) - 1)) * stdev(gaps) / len(gaps) ** 0.5
-    return _Gap(mean, mean - half, mean + half)
+
+def paired_gap(differences: Sequence[float]) -> Gap:
+    """Of the differences of two rates, one for each seed."""
+    points = [100 * one for one in differences]
+    mean = fmean(points)
+    if len(points) < 2:
+        return Gap(mean, -100.0, 100.0)
+    half = float(student.ppf(0.975, len(points) - 1)) * stdev(points) / len(points) ** 0.5
+    return Gap(mean, mean - half, mean + half)
+
+
+def _gap(arm: str, other: str, outcomes: Sequence[Outcome]) -> Gap:
+    return paired_gap([one.rates[arm].rate - one.rates[other].rate for one in outcomes])
 
 
 def _difference(arm: str, other: str, outcomes: Sequence[Outcome]) -> str:
     if arm in (BASE, other) or other not in outcomes[0].rates:
         return "–"
-    gap = _gap(arm, other, outcomes)
-    return f"{gap.mean:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
+    return str(_gap(arm, other, outcomes))
 
 
 def _counts(number: int, outcome: Outcome) -> str:

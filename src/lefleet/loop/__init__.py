@@ -6,6 +6,8 @@
     config         YAML file and --key=value overrides to a RunConfig
     state          what has happened so far, read from the ledger, and the one next step (pure)
     requests       the request of every stage and the seeds that it may use (pure)
+    propose        what a cycle should do: demonstrations by task, and the action (pure)
+    history        what past cycles did and what came of it, read from the ledger
     decide         evidence and history to a decision (pure)
     limits         budgets, attempts at a stage and waits between them (pure)
     stage_process  launch a stage's process or attach to it, watch it, end it
