@@ -22,6 +22,7 @@ from lefleet.records import (
     AttemptCounts,
     DatasetSource,
     EvaluatePlan,
+    ImprovePlan,
     Proposal,
     Rate,
     RunConfig,
@@ -31,6 +32,7 @@ from tests.loop.states import config, decision, digest, gate, origin, record, re
 from tests.samples import dataset_record, evaluation_record, mix_record
 
 ALL = ("demonstrations", "corrections", "harvest")
+AUTO = ImprovePlan(method="auto")
 
 
 def rate(successes: int, episodes: int = 60) -> Rate:
@@ -180,8 +182,8 @@ def test_what_ended_most_failures_is_chosen_and_explained_with_its_numbers():
     chosen = choose_action(Experience(TRIED), ALL)
     assert chosen.action == "corrections"
     assert chosen.why == (
-        "+23 points per cycle with 24 new episodes, 1 cycle of demo, ends about 42% of failures; "
-        "demonstrations 30%, harvest 15%"
+        "+23 points per cycle with 24 new episodes, better in 1 of 1 gates of demo, "
+        "ends about 42% of failures; demonstrations 30%, harvest 15%"
     )
 
 
@@ -215,8 +217,8 @@ def test_several_runs_are_named_or_counted():
     four = [*two, *(past("corrections", 32, 46, run=run) for run in ("c", "d"))]
     demos = past("demonstrations", 20, 20)
     said = [choose_action(Experience([demos, *one]), ALL[:2]).why for one in (two, four)]
-    assert "2 cycles of a and b, " in said[0]
-    assert "4 cycles of d and 3 others, " in said[1]
+    assert "better in 2 of 2 gates of a and b, " in said[0]
+    assert "better in 4 of 4 gates of d and 3 others, " in said[1]
 
 
 past_cycle = st.builds(
@@ -277,7 +279,7 @@ def test_the_ledger_tells_of_this_run_and_of_others_on_the_same_tasks(ledger):
     play(ledger, config(name="own_data", collect=DatasetSource(root="/data")), *TWO)
     elsewhere = EvaluatePlan(env={"type": "pusht"})
     play(ledger, config(name="elsewhere", evaluate=elsewhere), *TWO)
-    play(ledger, config(name="mine", tasks=("push-v3",)), *TWO)
+    play(ledger, config(name="mine", improve=AUTO, tasks=("push-v3",)), *TWO)
     found = experience(ledger, "mine", 2)
     assert [(one.run, one.cycle, one.action) for one in found.past] == [
         ("older", 1, "corrections"),
@@ -288,7 +290,7 @@ def test_the_ledger_tells_of_this_run_and_of_others_on_the_same_tasks(ledger):
 
 def test_a_new_run_has_only_the_experience_of_others(ledger):
     play(ledger, config(name="older"), *TWO)
-    play(ledger, config(name="mine"))
+    play(ledger, config(name="mine", improve=AUTO))
     found = experience(ledger, "mine", 0)
     assert [one.run for one in found.past] == ["older"]
     assert found.under_way == "demonstrations"
@@ -296,6 +298,19 @@ def test_a_new_run_has_only_the_experience_of_others(ledger):
 
 def test_a_run_that_cannot_be_read_is_left_out(ledger, tmp_path):
     play(ledger, config(name="broken"), *TWO)
-    play(ledger, config(name="mine"), *TWO)
+    play(ledger, config(name="mine", improve=AUTO), *TWO)
     execute(tmp_path / "ledger.db", "update run set config = '{}' where id = 'broken'")
     assert [one.run for one in experience(ledger, "mine", 2).past] == ["mine"]
+
+
+def test_nothing_is_read_where_the_config_names_the_action(ledger):
+    play(ledger, config(name="older"), *TWO)
+    play(ledger, config(name="mine"), *TWO)
+    assert experience(ledger, "mine", 2) == Experience()
+
+
+def test_a_verdict_that_was_not_better_is_counted_and_no_gate_is_not():
+    gates = [past("corrections", 32, 46, verdict=one) for one in ("inconclusive", "better", None)]
+    demos = past("demonstrations", 20, 20)
+    said = choose_action(Experience([demos, *gates]), ALL[:2]).why
+    assert "better in 1 of 2 gates of demo" in said

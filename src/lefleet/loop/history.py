@@ -65,8 +65,10 @@ class Experience(NamedTuple):
 
 
 def read_experience(ledger: Ledger, run: str, state: RunState, cycle: int) -> Experience:
-    """What the ledger knows when `cycle` of this run is proposed. A run that this lefleet cannot
-    read is left out."""
+    """What the ledger knows when `cycle` of this run is proposed; nothing is read where the config
+    names the action. A run that this lefleet cannot read is left out."""
+    if state.config.improve.method != "auto":
+        return Experience()
     rows = {row.id: row for row in ledger.runs()}
     states: dict[str, RunState] = {}
     for name in [*rows][::-1]:
@@ -193,13 +195,15 @@ def estimated_gain(action: ProposedAction, history: Sequence[PastCycle]) -> floa
 
 
 def _result(action: ProposedAction, past: Sequence[PastCycle]) -> str:
-    """What came of its cycles: +9 points per cycle with 30 new episodes, 2 cycles of demo."""
+    """What came of its cycles: +9 points per cycle with 30 new episodes, better in 1 of 2 gates of
+    demo."""
     own = [one for one in past if one.action == action]
     if not own:
         return "no result yet"
     points = 100 * sum(one.change for one in own) / len(own)
     count = sum(one.demonstrations + one.made for one in own)
+    verdicts = [one.verdict for one in own if one.verdict]
     names = list(dict.fromkeys(one.run for one in own))
     runs = " and ".join(names) if len(names) <= 2 else f"{names[-1]} and {len(names) - 1} others"
-    cycles = "1 cycle" if len(own) == 1 else f"{len(own)} cycles"
-    return f"{points:+.0f} points per cycle with {count} new episodes, {cycles} of {runs}"
+    gates = f"better in {verdicts.count('better')} of {len(verdicts)} gates of {runs}"
+    return f"{points:+.0f} points per cycle with {count} new episodes, {gates}"
