@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lefleet.loop.history import Experience
 from lefleet.loop.propose import (
+    MOST_PER_TASK,
     TaskEvidence,
     least_per_task,
     limits,
@@ -18,7 +19,7 @@ from lefleet.loop.propose import (
     split_uniform,
     task_evidence,
 )
-from lefleet.loop.requests import demonstrations
+from lefleet.loop.requests import PER_CYCLE, demonstrations
 from lefleet.loop.state import CycleState, RunState
 from lefleet.models.clamp import clamp
 from lefleet.records import (
@@ -30,6 +31,7 @@ from lefleet.records import (
     ProposePlan,
     Rate,
 )
+from lefleet.stages.collect import max_attempts
 from lefleet.stats import exact_interval
 from tests.loop.states import config, decision, digest, origin, record, state
 from tests.samples import evaluation_record
@@ -245,6 +247,18 @@ def test_a_split_by_failure_is_uniform_until_something_was_evaluated():
     proposed = propose(run(propose=ProposePlan(split="failure")), 0, Experience())
     assert proposed.episodes == dict.fromkeys(EASY3, 2)
     assert proposed.why == "6 new demonstrations, 2 of each task, as none was evaluated yet"
+
+
+def test_no_task_gets_more_than_a_cycle_has_seeds_for():
+    assert max_attempts(MOST_PER_TASK) <= PER_CYCLE < max_attempts(MOST_PER_TASK + 1)
+    growth = ExpertGrowth(episodes_per_task=(2000,))
+    now = run(
+        evaluated(0, **UNEQUAL), collect=growth, propose=ProposePlan(split="failure", floor=0.0)
+    )
+    proposed = propose(now, 1, Experience())
+    assert proposed.episodes == dict.fromkeys(EASY3, 2000)
+    assert proposed.why.endswith("2000 of each task, as there are only seeds for 2497 of one task")
+    assert limits(now, 1).ceiling == MOST_PER_TASK
 
 
 def test_of_many_tasks_only_those_with_the_most_are_named():

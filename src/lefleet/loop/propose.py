@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from lefleet.loop.history import ActionChoice, Experience, choose_action
-from lefleet.loop.requests import new_demonstrations
+from lefleet.loop.requests import PER_CYCLE, new_demonstrations
 from lefleet.loop.state import RunState
 from lefleet.records import (
     DatasetSource,
@@ -23,10 +23,14 @@ from lefleet.records import (
     RunConfig,
 )
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.collect import max_attempts
 
 HARVEST_FLOOR = 0.2
 """Success from which on a harvest is worth a try: it attempts five times the episodes that it wants
 to keep."""
+
+MOST_PER_TASK = (PER_CYCLE - max_attempts(0)) // (max_attempts(1) - max_attempts(0))
+"""Demonstrations of one task for whose attempts a cycle has seeds."""
 
 _FIXED: dict[str, ProposedAction] = {
     "none": "demonstrations",
@@ -149,7 +153,7 @@ def limits(state: RunState, cycle: int) -> ProposalLimits:
     return ProposalLimits(
         episodes=total,
         floor=floor,
-        ceiling=total - floor * max(0, len(tasks) - 1),
+        ceiling=min(total - floor * max(0, len(tasks) - 1), MOST_PER_TASK),
         tasks=tasks,
         actions=possible_actions(state),
     )
@@ -175,12 +179,16 @@ def _demonstrations(state: RunState, allowed: ProposalLimits) -> tuple[dict[str,
         return {}, f"the episodes of {source.repo_id or source.root}, the same in every cycle"
     evidence = task_evidence(state)
     total, tasks = allowed.episodes, allowed.tasks
-    if plan.split == "uniform" or not any(one.rate for one in evidence):
-        episodes = split_uniform(total, tasks)
-        known = "" if plan.split == "uniform" else ", as none was evaluated yet"
-        return episodes, f"{total} new demonstrations, {total // len(tasks)} of each task{known}"
-    episodes = split_by_failure(total, evidence, plan.floor)
-    return episodes, f"{total} new demonstrations: {_by_task(episodes, evidence)}"
+    by_failure = split_by_failure(total, evidence, plan.floor)
+    reason = ""
+    if plan.split == "failure" and not any(one.rate for one in evidence):
+        reason = ", as none was evaluated yet"
+    elif plan.split == "failure" and max(by_failure.values()) > allowed.ceiling:
+        reason = f", as there are only seeds for {allowed.ceiling} of one task"
+    if plan.split == "uniform" or reason:
+        said = f"{total} new demonstrations, {total // len(tasks)} of each task{reason}"
+        return split_uniform(total, tasks), said
+    return by_failure, f"{total} new demonstrations: {_by_task(by_failure, evidence)}"
 
 
 def _by_task(episodes: Mapping[str, int], evidence: Sequence[TaskEvidence]) -> str:
