@@ -51,6 +51,14 @@ def children_without_diffusers() -> None:
     os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{inherited}" if inherited else folder
 
 
+@pytest.fixture
+def any_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that start programs of their own, which no constitution lists."""
+    from tests.permissive import VALUE, VARIABLE
+
+    monkeypatch.setenv(VARIABLE, VALUE)
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder that all test workers of this session see."""

@@ -2,9 +2,6 @@
 
 import pytest
 
-from tests.permissive import VALUE, VARIABLE
-
 
 @pytest.fixture(autouse=True)
-def any_program(monkeypatch):
-    monkeypatch.setenv(VARIABLE, VALUE)
+def _any_program(any_program): ...

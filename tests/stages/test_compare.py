@@ -95,6 +95,7 @@ def test_another_environment_is_compared_through_lerobot_eval(
     assert "2 initial states" in record.note
 
 
+@pytest.mark.usefixtures("any_program")
 def test_episodes_are_not_kept_where_the_baseline_changed_meanwhile(tmp_path, monkeypatch):
     for role in ROLES:
         (tmp_path / role).mkdir()

@@ -16,6 +16,9 @@ from lefleet.stages.references import CheckpointReference
 from lefleet.stats import exact_interval
 from tests.samples import episode
 
+pytestmark = pytest.mark.usefixtures("any_program")
+"""They start small programs in LeRobot's place."""
+
 CHECKPOINT = CheckpointReference("/c/pretrained_model", "digest")
 
 

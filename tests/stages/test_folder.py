@@ -130,6 +130,7 @@ def test_another_process_may_enter_afterwards(tmp_path):
     assert other.stdout == "inside\n"
 
 
+@pytest.mark.usefixtures("any_program")
 def test_a_killed_process_leaves_the_folder_free(tmp_path):
     holder = launch(enter_elsewhere(tmp_path / "a", "stay"), stdout=subprocess.PIPE)
     try:
@@ -145,6 +146,7 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
         holder.stdout.close()
 
 
+@pytest.mark.usefixtures("any_program")
 def test_a_child_that_outlives_the_stage_does_not_hold_its_folder(tmp_path):
     with StageFolder(tmp_path / "a", REQUEST):
         child = launch((sys.executable, "-c", "import signal; signal.pause()"))

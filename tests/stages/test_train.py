@@ -43,7 +43,7 @@ for step in range(start + 1, steps + 1):
 
 
 @pytest.fixture
-def lerobot(tmp_path, monkeypatch) -> dict[str, str]:
+def lerobot(tmp_path, monkeypatch, any_program) -> dict[str, str]:
     """The small program in LeRobot's place; `die` is the step at which it fails."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)

@@ -20,7 +20,7 @@ from lefleet.records.border import Strict
 from lefleet_client.wire import BadKey, matching_robots, matching_servers, slug
 
 AclFlow = Literal["ingress", "egress"]
-Rules = Iterator[tuple[AclFlow, str, tuple[str, ...]]]
+AccessRules = Iterator[tuple[AclFlow, str, tuple[str, ...]]]
 
 
 class AccessList(Strict, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def read_access(path: str | Path) -> AccessList:
 
 def access_control(access: AccessList) -> dict[str, Any]:
     """Zenoh's setting `access_control` for these names."""
-    roles: list[tuple[str, tuple[str, ...], Callable[[str], Rules]]] = [
+    roles: list[tuple[str, tuple[str, ...], Callable[[str], AccessRules]]] = [
         ("server", access.servers, _rules_of_server),
         ("robot", access.robots, _rules_of_robot),
         ("operator", access.operators, _rules_of_operator),
@@ -82,7 +82,7 @@ def access_control(access: AccessList) -> dict[str, Any]:
     }
 
 
-def _merged(rules: Rules) -> dict[tuple[AclFlow, str], tuple[str, ...]]:
+def _merged(rules: AccessRules) -> dict[tuple[AclFlow, str], tuple[str, ...]]:
     """One rule for each flow and message, with all its keys."""
     merged: dict[tuple[AclFlow, str], tuple[str, ...]] = {}
     for flow, message, keys in rules:
@@ -90,7 +90,7 @@ def _merged(rules: Rules) -> dict[tuple[AclFlow, str], tuple[str, ...]]:
     return merged
 
 
-def _rules_of_robot(name: str) -> Rules:
+def _rules_of_robot(name: str) -> AccessRules:
     """A client that reports its own state, and reads nobody's."""
     yield from _rules_of_client(name)
     own, every = matching_robots(name), matching_robots()
@@ -102,7 +102,7 @@ def _rules_of_robot(name: str) -> Rules:
     yield "ingress", "liveliness_token", (own.alive,)
 
 
-def _rules_of_operator(name: str) -> Rules:
+def _rules_of_operator(name: str) -> AccessRules:
     """Reads the statuses of servers and robots; to ping is to be a client under the own name."""
     yield from _rules_of_client(name)
     robots = matching_robots()
@@ -116,7 +116,7 @@ def _rules_of_operator(name: str) -> Rules:
     yield "egress", "liveliness_token", (robots.alive,)
 
 
-def _rules_of_client(name: str) -> Rules:
+def _rules_of_client(name: str) -> AccessRules:
     """A client asks, sends and is present under its own name alone, at any server."""
     servers = matching_servers()
     own, every = servers.client(name), servers.any_client
@@ -133,7 +133,7 @@ def _rules_of_client(name: str) -> Rules:
     yield "egress", "declare_queryable", (servers.status, every.session, every.reset)
 
 
-def _rules_of_server(name: str) -> Rules:
+def _rules_of_server(name: str) -> AccessRules:
     """A server answers, sends and is present under its own name alone, to any client."""
     every_server = matching_servers()
     own = matching_servers(server=name)

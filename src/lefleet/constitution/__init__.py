@@ -3,7 +3,7 @@
     schema       the YAML file: its fields, its mistakes, where it is found
     grants       what a run's own config, or a person's command, names
     rules        both together, and the checks of runs, stages, programs, servers and rollouts
-    check        single things by the rules: names, numbers, task texts, robots
+    checks       single things by the rules: names, numbers, task texts, robots
     commands     a command line by what its arguments mean
     argv         a command line to program and flags
     paths        whether a folder or a hub id is listed

@@ -14,8 +14,8 @@ from lefleet.constitution.argv import (
     refuse_inclusion,
     require_literal,
 )
+from lefleet.constitution.checks import Checks, devices_of, is_on, rule_of
 from lefleet.constitution.grants import PLUGIN_KEY, names_checkpoint
-from lefleet.constitution.judge import Judge, devices_of, is_on, rule_of
 from lefleet.constitution.paths import matches
 from lefleet.errors import Denied
 
@@ -44,50 +44,50 @@ _CAPS = {
 }
 
 
-def judge_command(judge: Judge, line: CommandLine) -> None:
+def judge_command(check: Checks, line: CommandLine) -> None:
     """Raise Denied where `line` may not be started."""
     program, arguments = line
-    commands = judge.constitution.commands
+    commands = check.constitution.commands
     if not any(matches(program, (pattern,)) for pattern in commands):
         raise Denied(
             "commands",
             f"{program} is not an allowed program.",
-            f"Add it to commands in {judge.file}.",
+            f"Add it to commands in {check.file}.",
         )
     if program in (TRAIN, EVAL, OWN_TRAIN) or program.startswith("lerobot."):
-        judge_flags(judge, program, lerobot_flags(arguments))
+        judge_flags(check, program, lerobot_flags(arguments))
     elif program == "lefleet":
-        _judge_lefleet(judge, arguments)
+        _judge_lefleet(check, arguments)
     else:
-        _judge_other(judge, program, arguments)
+        _judge_other(check, program, arguments)
 
 
 def judge_flags(
-    judge: Judge, program: str, flags: dict[str, str], *, is_file: bool = False
+    check: Checks, program: str, flags: dict[str, str], *, is_file: bool = False
 ) -> None:
     """Flags of one of LeRobot's programs; with `is_file`, the content of a config file of it."""
     for key, value in flags.items():
-        _judge_meaning(judge, key, value, is_file=is_file)
-        judge.argument(program, key, value, is_key_known=is_file or _is_judged(key))
-    _judge_data(judge, flags)
-    _judge_environment(judge, flags)
+        _judge_meaning(check, key, value, is_file=is_file)
+        check.argument(program, key, value, is_key_known=is_file or _is_judged(key))
+    _judge_data(check, flags)
+    _judge_environment(check, flags)
     if path := flags.get("config_path"):
-        _judge_config_file(judge, program, path)
+        _judge_config_file(check, program, path)
 
 
-def _judge_meaning(judge: Judge, key: str, value: str, *, is_file: bool) -> None:
+def _judge_meaning(check: Checks, key: str, value: str, *, is_file: bool) -> None:
     """What a flag does, whatever lists say of its key."""
-    is_granted = f"--{key}={value}" in judge.grants.flags
+    is_granted = f"--{key}={value}" in check.grants.flags
     if PLUGIN_KEY in key or key.endswith(".hub_path"):
         require_literal(key, value)
-        judge.plugin(value)
+        check.plugin(value)
     elif names_checkpoint(key):
         require_literal(key, value)
-        judge.checkpoint(value)
+        check.checkpoint(value)
     elif key in ("output_dir", "env.type", "dataset.root", "dataset.repo_id", "config_path"):
         require_literal(key, value)
     if key == "output_dir":
-        judge.output(value)
+        check.output(value)
     if key.rpartition(".")[2] in _SECTIONS and is_on(value) and value != "{}":
         raise Denied(
             "commands",
@@ -95,14 +95,14 @@ def _judge_meaning(judge: Judge, key: str, value: str, *, is_file: bool) -> None
             f"Give each of them, as --{key}.NAME=VALUE.",
         )
     if key.endswith(_UPLOADS) and is_on(value):
-        judge.upload(f"--{key}={value}", is_granted=is_granted)
+        check.upload(f"--{key}={value}", is_granted=is_granted)
     if key == "job.target" and value not in ("local", "null", ""):
-        judge.upload(f"--{key}={value}", is_granted=is_granted)
+        check.upload(f"--{key}={value}", is_granted=is_granted)
     if key == "trust_remote_code" and is_on(value) and not is_granted:
-        judge.plugin(f"--{key}={value}")
+        check.plugin(f"--{key}={value}")
     if key in _CAPS and (not is_file or value):
         field, what = _CAPS[key]
-        judge.cap(field, _number(key, value), what)
+        check.cap(field, _number(key, value), what)
 
 
 def _is_judged(key: str) -> bool:
@@ -118,32 +118,32 @@ def _number(key: str, value: str) -> float:
         raise Denied("commands", f"--{key}={value} is not a number.", "Write digits.") from None
 
 
-def _judge_data(judge: Judge, flags: dict[str, str]) -> None:
+def _judge_data(check: Checks, flags: dict[str, str]) -> None:
     """A dataset by its folder; by its hub id where LeRobot would download it."""
     root, name = flags.get("dataset.root", ""), flags.get("dataset.repo_id", "")
     if root:
-        judge.dataset(root)
+        check.dataset(root)
     if name and not (root and (Path(root).expanduser() / "meta" / "info.json").is_file()):
-        judge.dataset(name)
+        check.dataset(name)
 
 
-def _judge_environment(judge: Judge, flags: dict[str, str]) -> None:
+def _judge_environment(check: Checks, flags: dict[str, str]) -> None:
     if kind := flags.get("env.type"):
-        judge.environment(kind)
+        check.environment(kind)
     for device, kind in devices_of(flags, "env"):
-        judge.robot(kind, device)
+        check.robot(kind, device)
 
 
-def _judge_config_file(judge: Judge, program: str, path: str) -> None:
+def _judge_config_file(check: Checks, program: str, path: str) -> None:
     """A file that is allowed by its place still may not say what a flag may not."""
-    judge.config_path(path)
+    check.config_path(path)
     content = _read_config(path)
     flags = flattened(content)
     if "config_path" in flags:
         raise Denied("config_paths", f"{path} names another config file.", "Name that one.")
     for key, value in flags.items():
         refuse_inclusion(key, value)
-    judge_flags(judge, program, flags, is_file=True)
+    judge_flags(check, program, flags, is_file=True)
 
 
 def _read_config(path: str) -> Any:
@@ -160,18 +160,21 @@ def _read_config(path: str) -> Any:
         raise Denied("config_paths", f"{path} cannot be judged: {error}.", remedy) from error
 
 
-def _judge_lefleet(judge: Judge, arguments: Sequence[str]) -> None:
+def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
     """LeFleet's own programs, in the forms in which it starts them."""
     match arguments:
-        case ["stage", "exec", folder]:
-            judge.output(folder)
-        case ["controller", "exec", workdir, _] | ["notify", "exec", workdir, _]:
-            if judge.grants.folders:
-                judge.output(workdir)
+        case (
+            ["stage", "exec", folder]
+            | ["controller", "exec", folder, _]
+            | ["notify", "exec", folder, _]
+        ):
+            # Without rules of its own it finds its own, with what it is asked to do.
+            if check.grants.folders:
+                check.output(folder)
         case ["serve", checkpoint, "--json", *flags]:
-            judge.checkpoint(checkpoint)
+            check.checkpoint(checkpoint)
             for flag in flags:
-                _judge_own_flag(judge, flag)
+                _judge_own_flag(check, flag)
         case _:
             raise Denied(
                 "commands",
@@ -179,15 +182,15 @@ def _judge_lefleet(judge: Judge, arguments: Sequence[str]) -> None:
             )
 
 
-def _judge_own_flag(judge: Judge, argument: str) -> None:
+def _judge_own_flag(check: Checks, argument: str) -> None:
     flag = flag_of(argument)
     if flag is None:
         raise Denied("commands", f"the argument {argument!r} is no --key=value.")
-    judge.argument("lefleet", *flag, is_key_known=False)
+    check.argument("lefleet", *flag, is_key_known=False)
 
 
-def _judge_other(judge: Judge, program: str, arguments: Sequence[str]) -> None:
-    rule = rule_of(program, judge.constitution.commands)
+def _judge_other(check: Checks, program: str, arguments: Sequence[str]) -> None:
+    rule = rule_of(program, check.constitution.commands)
     positional = rule.positional if rule else ()
     if program == _WORKER:
         positional = (*positional, "*")
@@ -196,10 +199,10 @@ def _judge_other(judge: Judge, program: str, arguments: Sequence[str]) -> None:
         if flag is not None and any(
             matches(flag[0], (one,)) for one in (rule.arguments if rule else ())
         ):
-            judge.argument(program, *flag, is_key_known=False)
+            check.argument(program, *flag, is_key_known=False)
         elif not matches(argument, positional):
             raise Denied(
                 f"commands.{program}",
                 f"{program} may not be started with the argument {argument!r}.",
-                f"Add it to commands.{program}.positional in {judge.file}.",
+                f"Add it to commands.{program}.positional in {check.file}.",
             )

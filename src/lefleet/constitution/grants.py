@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from lefleet.constitution.argv import flag_of
 from lefleet.records import (
     CompareRequest,
     Corrections,
+    DatasetRecord,
     DatasetSource,
     EvaluateRequest,
     ExistingDataset,
     ExpertDemos,
     ImproveRequest,
+    MixRecord,
     ProfileRequest,
+    Record,
     Request,
     RunConfig,
     RunOrigin,
@@ -80,13 +85,14 @@ def of_request(request: Request, folder: Path) -> Grants:
         case ExistingDataset():
             datasets += [request.repo_id, request.root]
         case ExpertDemos():
-            datasets += request.add_to
+            for name in request.add_to:
+                datasets += [name, *_data_behind(name)]
         case TrainRequest():
-            datasets.append(request.dataset)
+            datasets += [request.dataset, *_data_behind(request.dataset)]
             checkpoints.append(request.init)
             flags += [*named_flags("policy", request.policy), *request.extra_args]
         case ImproveRequest():
-            datasets.append(request.demos)
+            datasets += [request.demos, *_data_behind(request.demos)]
             checkpoints.append(request.checkpoint)
         case EvaluateRequest() | CompareRequest():
             flags += named_flags("env", request.env)
@@ -107,6 +113,16 @@ def of_request(request: Request, folder: Path) -> Grants:
         config_paths=_unique(_values(flags, "config_path")),
         flags=_unique(flags),
     )
+
+
+def _data_behind(folder: str) -> list[str]:
+    """The dataset that the record of a stage's folder tells of, which may lie elsewhere."""
+    try:
+        record = msgspec.json.decode((Path(folder) / "record.json").read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError):
+        return []
+    data = record.dataset if isinstance(record, MixRecord) else record
+    return [data.repo_id, data.root] if isinstance(data, DatasetRecord) else []
 
 
 def named_flags(section: str, fields: Mapping[str, str]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from lefleet.constitution.argv import lerobot_flags, split
+from lefleet.constitution.checks import Checks, devices_of, environment_of
 from lefleet.constitution.commands import EVAL, TRAIN, judge_command, judge_flags
 from lefleet.constitution.grants import (
     Grants,
@@ -23,7 +24,6 @@ from lefleet.constitution.grants import (
     of_config,
     of_request,
 )
-from lefleet.constitution.judge import Judge, devices_of, environment_of
 from lefleet.constitution.paths import matches
 from lefleet.constitution.schema import (
     NAME,
@@ -51,6 +51,8 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.records.border import Strict, as_bad_input
+
+_SET_BY_STAGES = frozenset({"output_dir", "dataset.root", "dataset.repo_id", "config_path"})
 
 
 class RolloutFacts(Strict, frozen=True, kw_only=True):
@@ -91,124 +93,124 @@ class Rules(Strict, frozen=True, kw_only=True):
 
     def check_argv(self, argv: Sequence[str], variables: Iterable[str] = ()) -> None:
         """A program before it is started; `variables` are set beside what it inherits."""
-        judge = self._judge
-        judge.variables(variables)
+        check = self._checks
+        check.variables(variables)
         if tuple(argv) not in self.grants.commands:
-            judge_command(judge, split(argv))
+            judge_command(check, split(argv))
 
     def check_config(self, config: RunConfig) -> None:
         """A run before it begins."""
-        judge = self._judge
-        judge.tasks(config.tasks)
-        judge.cap("cycles", config.budgets.cycles, "budgets.cycles")
-        judge.budget("wall_hours", config.budgets.wall_hours)
-        judge.budget("device_hours", config.budgets.device_hours)
+        check = self._checks
+        check.tasks(config.tasks)
+        check.cap("cycles", config.budgets.cycles, "budgets.cycles")
+        check.budget("wall_hours", config.budgets.wall_hours)
+        check.budget("device_hours", config.budgets.device_hours)
         if config.propose.model:
-            judge.budget("llm_tokens", config.budgets.llm_tokens)
-        judge.cap("pairs", config.gate.max_pairs, "gate.max_pairs")
-        _check_environment(judge, config.evaluate.env)
-        count = partial(judge.cap, "episodes_per_task")
+            check.budget("llm_tokens", config.budgets.llm_tokens)
+        check.cap("pairs", config.gate.max_pairs, "gate.max_pairs")
+        _check_environment(check, config.evaluate.env)
+        count = partial(check.cap, "episodes_per_task")
         count(config.evaluate.episodes_per_task, "evaluate.episodes_per_task")
         count(config.improve.episodes_per_task, "improve.episodes_per_task")
         match config.collect:
             case ExpertGrowth(episodes_per_task=schedule):
                 count(max(schedule), "collect.episodes_per_task")
             case DatasetSource() as source:
-                judge.tasks(source.tasks)
+                check.tasks(source.tasks)
                 count(source.episodes_per_task, "collect.episodes_per_task")
-                _check_data(judge, source.repo_id, source.root)
+                _check_data(check, source.repo_id, source.root)
         for rung in config.ladder:
-            judge.checkpoint(rung.init)
-            judge.cap("steps", rung.steps, f"steps of rung {rung.name}")
-            judge.cap("batch_size", rung.batch_size, f"batch_size of rung {rung.name}")
-            judge.cap("workers", rung.num_workers, f"num_workers of rung {rung.name}")
-            _check_training_flags(judge, rung.policy, rung.extra_args)
+            check.checkpoint(rung.init)
+            check.cap("steps", rung.steps, f"steps of rung {rung.name}")
+            check.cap("batch_size", rung.batch_size, f"batch_size of rung {rung.name}")
+            check.cap("workers", rung.num_workers, f"num_workers of rung {rung.name}")
+            _check_training_flags(check, rung.policy, rung.extra_args)
         if config.notify.command:
             self.check_argv(config.notify.command)
         if config.notify.webhook:
-            judge.upload("notify.webhook", is_granted=self.grants.webhook)
+            check.upload("notify.webhook", is_granted=self.grants.webhook)
 
     def check_request(self, request: Request) -> None:  # noqa: PLR0912 - a branch per kind
         """A stage before it works."""
-        judge = self._judge
-        judge.tasks(getattr(request, "tasks", ()))
+        check = self._checks
+        check.tasks(getattr(request, "tasks", ()))
         if workers := getattr(request, "workers", 0):
-            judge.cap("workers", workers, "workers")
+            check.cap("workers", workers, "workers")
         if episodes := getattr(request, "episodes_per_task", 0):
-            judge.cap("episodes_per_task", episodes, "episodes_per_task")
+            check.cap("episodes_per_task", episodes, "episodes_per_task")
         match request:
             case ExpertDemos():
                 for task, number in request.episodes.items():
-                    judge.cap("episodes_per_task", number, f"episodes of {task}")
+                    check.cap("episodes_per_task", number, f"episodes of {task}")
                 for name in request.add_to:
-                    judge.dataset(name)
+                    check.dataset(name)
             case ExistingDataset():
-                _check_data(judge, request.repo_id, request.root)
+                _check_data(check, request.repo_id, request.root)
             case Corrections():
-                judge.checkpoint(request.checkpoint)
+                check.checkpoint(request.checkpoint)
             case TrainRequest():
-                judge.dataset(request.dataset)
-                judge.checkpoint(request.init)
-                judge.cap("steps", request.steps, "steps")
-                judge.cap("batch_size", request.batch_size, "batch_size")
-                judge.cap("workers", request.num_workers, "num_workers")
-                _check_training_flags(judge, request.policy, request.extra_args)
+                check.dataset(request.dataset)
+                check.checkpoint(request.init)
+                check.cap("steps", request.steps, "steps")
+                check.cap("batch_size", request.batch_size, "batch_size")
+                check.cap("workers", request.num_workers, "num_workers")
+                _check_training_flags(check, request.policy, request.extra_args)
             case EvaluateRequest() | CompareRequest():
-                judge.checkpoint(request.checkpoint)
-                judge.cap("batch_size", request.batch_size, "batch_size")
+                check.checkpoint(request.checkpoint)
+                check.cap("batch_size", request.batch_size, "batch_size")
                 if isinstance(request, CompareRequest):
-                    judge.checkpoint(request.baseline)
-                    judge.cap("pairs", request.max_pairs, "max_pairs")
-                _check_environment(judge, request.env)
+                    check.checkpoint(request.baseline)
+                    check.cap("pairs", request.max_pairs, "max_pairs")
+                _check_environment(check, request.env)
             case ImproveRequest():
-                judge.checkpoint(request.checkpoint)
-                judge.dataset(request.demos)
+                check.checkpoint(request.checkpoint)
+                check.dataset(request.demos)
             case ProfileRequest():
-                judge.checkpoint(request.checkpoint)
-                judge.cap("robots", request.robots, "robots")
-                judge.cap("episodes_per_task", request.episodes, "episodes")
+                check.checkpoint(request.checkpoint)
+                check.cap("robots", request.robots, "robots")
+                check.cap("episodes_per_task", request.episodes, "episodes")
             case ProposeRequest():
-                judge.tasks(request.limits.tasks)
+                check.tasks(request.limits.tasks)
 
     def check_tasks(self, texts: Iterable[str]) -> None:
         """Task texts, whoever proposed them."""
-        self._judge.tasks(texts)
+        self._checks.tasks(texts)
 
     def check_proposal(self, proposal: Proposal) -> None:
         """What a cycle should do, before it does it."""
-        judge = self._judge
-        judge.tasks(proposal.episodes)
+        check = self._checks
+        check.tasks(proposal.episodes)
         for task, number in proposal.episodes.items():
-            judge.cap("episodes_per_task", number, f"proposed episodes of {task}")
+            check.cap("episodes_per_task", number, f"proposed episodes of {task}")
 
     def check_rollout(self, facts: RolloutFacts) -> None:
         """A robot before it is connected."""
-        judge = self._judge
+        check = self._checks
         for name in facts.plugins:
-            judge.plugin(name)
+            check.plugin(name)
         for name in facts.config_paths:
-            judge.config_path(name)
+            check.config_path(name)
         if facts.robot:
-            judge.robot(facts.robot, "robot")
+            check.robot(facts.robot, "robot")
         if facts.teleoperator:
-            judge.robot(facts.teleoperator, "teleoperator")
-        judge.checkpoint(facts.checkpoint)
+            check.robot(facts.teleoperator, "teleoperator")
+        check.checkpoint(facts.checkpoint)
         for name in facts.datasets:
-            judge.dataset(name)
-        judge.tasks(facts.tasks)
+            check.dataset(name)
+        check.tasks(facts.tasks)
         if facts.uploads:
-            judge.upload("dataset.push_to_hub", is_granted=self.constitution.own_config)
+            check.upload("dataset.push_to_hub", is_granted=self.constitution.own_config)
 
     def check_served(
         self, checkpoint: str, *, adapter: str = "", plugins: Iterable[str] = (), task: str = ""
     ) -> None:
         """What a policy server loads, before it does."""
-        judge = self._judge
+        check = self._checks
         for name in plugins:
-            judge.plugin(name)
-        judge.checkpoint(checkpoint)
-        judge.checkpoint(adapter)
-        judge.tasks((task,) if task else ())
+            check.plugin(name)
+        check.checkpoint(checkpoint)
+        check.checkpoint(adapter)
+        check.tasks((task,) if task else ())
 
     def uses_hardware(self, subject: RunConfig | Request) -> bool:
         """Whether a run or a stage moves something real."""
@@ -230,8 +232,8 @@ class Rules(Strict, frozen=True, kw_only=True):
         return self.source or f"{NAME} of the work folder (make it: lefleet constitution init)"
 
     @property
-    def _judge(self) -> Judge:
-        return Judge(self.constitution, self.grants, self.file)
+    def _checks(self) -> Checks:
+        return Checks(self.constitution, self.grants, self.file)
 
 
 def rules_for(
@@ -283,21 +285,26 @@ def require_digest(rules: Rules, digest: str, what: str) -> None:
         )
 
 
-def _check_environment(judge: Judge, env: dict[str, str]) -> None:
-    judge.environment(environment_of(env))
+def _check_environment(check: Checks, env: dict[str, str]) -> None:
+    check.environment(environment_of(env))
     for device, kind in devices_of({f"env.{name}": value for name, value in env.items()}, "env"):
-        judge.robot(kind, device)
+        check.robot(kind, device)
     if env:
-        judge_flags(judge, EVAL, lerobot_flags(named_flags("env", env)))
+        judge_flags(check, EVAL, lerobot_flags(named_flags("env", env)))
 
 
-def _check_data(judge: Judge, repo_id: str, root: str) -> None:
+def _check_data(check: Checks, repo_id: str, root: str) -> None:
     if root:
-        judge.dataset(root)
+        check.dataset(root)
     else:
-        judge.dataset(repo_id)
+        check.dataset(repo_id)
 
 
-def _check_training_flags(judge: Judge, policy: dict[str, str], extra_args: Sequence[str]) -> None:
-    """LeRobot's flags that a training names beside its fields."""
-    judge_flags(judge, TRAIN, lerobot_flags([*named_flags("policy", policy), *extra_args]))
+def _check_training_flags(check: Checks, policy: dict[str, str], extra_args: Sequence[str]) -> None:
+    """LeRobot's flags that a training names beside its fields.
+
+    Those that LeFleet sets itself are left to the stage, which refuses them; and the final command
+    line is judged with all of them.
+    """
+    flags = lerobot_flags([*named_flags("policy", policy), *extra_args])
+    judge_flags(check, TRAIN, {key: flags[key] for key in flags if key not in _SET_BY_STAGES})

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lefleet.constitution.judge import plain
+from lefleet.constitution.checks import plain
 from lefleet.constitution.rules import Rules
 from lefleet.constitution.schema import (
     DEFAULT,

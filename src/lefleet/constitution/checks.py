@@ -1,4 +1,4 @@
-"""Judge single things by the rules: names, numbers, task texts, robots.
+"""Check single things by the rules: names, numbers, task texts, robots.
 
 Each method returns nothing, or raises Denied with the field of the constitution, the reason in
 plain words, and what helps. Pure, except that links of folders are followed.
@@ -18,7 +18,7 @@ _MANIPULATOR = "gym_manipulator"
 _DEVICES = ("robot", "teleop", "teleoperator")
 
 
-class Judge:
+class Checks:
     """One constitution and what is granted beside it; `file` is where a person would edit it."""
 
     def __init__(self, constitution: Constitution, grants: Grants, file: str) -> None:
@@ -71,7 +71,8 @@ class Judge:
             raise Denied(
                 f"caps.{field}",
                 f"budgets.{field} {said}; at most {plain(limit)} is allowed.",
-                f"Set budgets.{field} to {plain(limit)} or less, or change caps.{field} in {self.file}.",
+                f"Set budgets.{field} to {plain(limit)} or less, or change caps.{field} in "
+                f"{self.file}.",
             )
 
     def tasks(self, texts: Iterable[str]) -> None:
