@@ -5,12 +5,16 @@ import sys
 
 import pytest
 
+from lefleet.cli.approvals import APPROVAL_COMMANDS
 from lefleet.cli.certs import CERTS_COMMANDS
 from lefleet.cli.commands import COMMANDS
+from lefleet.cli.constitution import CONSTITUTION_COMMANDS
 from lefleet.cli.episodes import EPISODE_COMMANDS
+from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
 from lefleet.cli.overview import GROUPS, NESTED, overview, requested_help
 
 ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS}
+ALL |= APPROVAL_COMMANDS | CONSTITUTION_COMMANDS | KNOWLEDGE_COMMANDS
 DOES = {name: does for group in GROUPS.values() for name, does in group.items()}
 DOES |= {f"{first} {second}": does for first in NESTED for second, does in NESTED[first].items()}
 

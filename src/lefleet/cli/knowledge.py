@@ -117,7 +117,7 @@ def _show(command: KnowledgeShowCommand, workdir: Path) -> int:
             f"page: {entry.page} cannot be read: {error}.", f"Mend it: {path}"
         ) from error
     if command.json:
-        print_json({**page.fields, "page": entry.page, "path": path, "markdown": page.body})
+        print_json({**page.fields, "page": entry.page, "path": str(path), "markdown": page.body})
         return 0
     out, front = console(), page.front
     head = f"{front.type} {front.name}: {front.status}, updated {front.updated[:16]} UTC"
@@ -164,6 +164,7 @@ def _print_markdown(body: str) -> None:
 
 def _lint(command: KnowledgeLintCommand, workdir: Path) -> int:
     from lefleet.knowledge import lint
+    from lefleet.knowledge.markup import counted
 
     with closing(read_ledger(workdir)) as ledger:
         found = lint(ledger, workdir)
@@ -176,7 +177,7 @@ def _lint(command: KnowledgeLintCommand, workdir: Path) -> int:
             Text.assemble((printable(one.page), "bold"), f" {one.rule}: {printable(one.text)}")
         )
         out.print(Text(f"  {printable(one.suggestion)}", "dim"))
-    out.print(f"{len(found)} findings" if found else "The pages agree with the ledger.")
+    out.print(counted(len(found), "finding") if found else "The pages agree with the ledger.")
     return 1 if found else 0
 
 
@@ -211,6 +212,7 @@ def _around(line: str, word: str) -> str:
 
 def _update(command: KnowledgeUpdateCommand, workdir: Path) -> int:
     from lefleet.knowledge import update
+    from lefleet.knowledge.markup import counted
 
     with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
         changed = update(ledger, workdir)
@@ -219,5 +221,6 @@ def _update(command: KnowledgeUpdateCommand, workdir: Path) -> int:
         return 0
     for page in changed:
         console().print(printable(page))
-    console().print(f"{len(changed)} pages written." if changed else "All pages are up to date.")
+    written = f"{counted(len(changed), 'page')} written."
+    console().print(written if changed else "All pages are up to date.")
     return 0

@@ -153,20 +153,19 @@ def evidence(one: Comparison) -> str:
     if gate is not None and one.is_whole:
         return gate_words(gate)
     how = f"{one.pairs[0]} won, {one.pairs[1]} lost; " if one.pairs else ""
-    test = f"{how}exact p {chance(one.p_value)}, not adjusted"
     if one.direction:
-        said = f"shown to be {'better' if one.direction > 0 else 'worse'} ({test})"
-    elif one.before.rate.rate == one.after.rate.rate:
-        said = f"no difference in {one.subject} ({test})"
+        said = f"{'better' if one.direction > 0 else 'worse'}, more than by chance"
     else:
-        said = f"a difference in {one.subject} alone is not shown ({test})"
+        is_equal = one.before.rate.rate == one.after.rate.rate
+        said = "no difference" if is_equal else "this may be chance"
+    said += f" ({how}exact p {chance(one.p_value)}, not adjusted)"
     return f"{said}; {gate_words(gate, one.after.tasks[0])}" if gate else said
 
 
 def gate_words(record: ComparisonRecord, task: str = ALL) -> str:
     """The verdict of a gate, and what `task` contributed to it."""
-    gate, tasks = record.gate, len(record.per_task)
-    over = f"the gate over all {tasks} tasks" if tasks > 1 else "the gate"
+    gate = record.gate
+    over = "the gate over all tasks" if len(record.per_task) > 1 else "the gate"
     counts = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs"
     if task in record.per_task:
         own = record.per_task[task]

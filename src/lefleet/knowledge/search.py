@@ -171,4 +171,4 @@ def _extract(page: PageText, limit: int) -> str:
     told = [part.text for part in parts if isinstance(part, Section) and part.name in _TOLD]
     lines = [clean(plain(line), 1000) for part in (*notes, *told) for line in part.splitlines()]
     text = "\n".join(line for line in lines if line)
-    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+    return text if len(text) <= limit else (text[: max(0, limit - 1)] + "…")[:limit]

@@ -1,0 +1,380 @@
+"""Ingest: pages from the ledger alone, whatever names it holds and whoever edits meanwhile."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import jsonschema
+import pytest
+
+from lefleet.errors import LeFleetError
+from lefleet.knowledge import bundle, ingest, update
+from lefleet.knowledge.bundle import FOLDER, page_files, shipped
+from lefleet.knowledge.fences import split
+from lefleet.knowledge.front_matter import read_page
+from lefleet.records import ApprovalAnswer, DatasetSource, EvaluatePlan, Rung
+from tests.knowledge.played import Cycle, PlayedRun, demo_like, even
+from tests.knowledge.test_markup import HOSTILE
+from tests.ledger.ledgers import REQUEST
+
+PAGES = ["experiments/demo.md", "policies/small-act.md"]
+PAGES += ["tasks/door-open.md", "tasks/pick-place.md", "tasks/push.md"]
+
+
+def page(workdir, path: str) -> str:
+    return (workdir / FOLDER / path).read_text()
+
+
+def edit(workdir, path: str, before: str, after: str) -> None:
+    text = page(workdir, path)
+    assert before in text
+    (workdir / FOLDER / path).write_text(text.replace(before, after))
+
+
+def validate_all(workdir) -> None:
+    """Every page against the schema that lies beside it, its fences, and its provenance."""
+    schema = json.loads((workdir / FOLDER / "schema.json").read_text())
+    for path in page_files(workdir / FOLDER):
+        found = read_page(page(workdir, path))
+        jsonschema.validate(found.fields, schema)
+        assert split(found.body)
+
+
+def test_a_run_has_pages_for_itself_its_tasks_and_its_policy(ledger, workdir):
+    demo_like(ledger, workdir)
+    assert sorted(ingest(ledger, workdir, "demo")) == PAGES
+    assert page_files(workdir / FOLDER) == PAGES
+    validate_all(workdir)
+
+
+def test_a_second_ingest_changes_nothing(ledger, workdir):
+    demo_like(ledger, workdir)
+    ingest(ledger, workdir, "demo")
+    before = {path: (workdir / FOLDER / path).stat().st_mtime_ns for path in PAGES}
+    assert ingest(ledger, workdir, "demo") == []
+    assert update(ledger, workdir) == []
+    assert {path: (workdir / FOLDER / path).stat().st_mtime_ns for path in PAGES} == before
+
+
+def test_pages_depend_on_the_ledger_alone_not_on_when_they_are_written(ledger, workdir):
+    run = PlayedRun(ledger, workdir, "demo")
+    for number in range(3):
+        run.play(Cycle(demos=2 + number, successes=even(5 * number), decision="baseline"))
+        ingest(ledger, workdir, "demo")
+    step_by_step = {path: page(workdir, path) for path in page_files(workdir / FOLDER)}
+    shutil.rmtree(workdir / FOLDER)
+    ingest(ledger, workdir, "demo")
+    assert {path: page(workdir, path) for path in page_files(workdir / FOLDER)} == step_by_step
+
+
+def test_schema_and_explanation_are_beside_the_pages(ledger, workdir):
+    demo_like(ledger, workdir)
+    ingest(ledger, workdir, "demo")
+    for name in ("schema.json", "KNOWLEDGE.md"):
+        assert (workdir / FOLDER / name).read_bytes() == shipped(name)
+    jsonschema.Draft202012Validator.check_schema(json.loads(shipped("schema.json")))
+
+
+def test_provenance_resolves_to_rows_of_the_run(ledger, workdir):
+    demo_like(ledger, workdir)
+    ingest(ledger, workdir, "demo")
+    for path in PAGES:
+        front = read_page(page(workdir, path)).front
+        events = [one for source in front.provenance for one in source.events]
+        assert len(events) == 14
+        assert set(ledger.sections.runs_of_events(events).values()) == {"demo"}
+        assert len(ledger.sections.runs_of_events(events)) == 14
+
+
+def test_links_between_pages_and_to_evidence_lead_to_where_it_is(ledger, workdir):
+    demo_like(ledger, workdir)
+    ingest(ledger, workdir, "demo")
+    targets = set()
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)]+)\)", page(workdir, path)):
+            there = (workdir / FOLDER / path).parent / unquote(target.partition("#")[0])
+            targets.add(os.path.relpath(there, workdir))
+    assert {f"{FOLDER}/{path}" for path in PAGES} <= targets
+    evidence = targets - {f"{FOLDER}/{path}" for path in PAGES}
+    assert all(Path(one).parts[0] == "demo" for one in evidence)
+    assert {
+        "demo/success.png",
+        "demo/evidence_cycle_2.png",
+        "demo/cycle_1/gate/record.json",
+        "demo/cycle_0/evaluate/videos/19.mp4",
+        "demo/events.jsonl",
+    } <= evidence
+
+
+def test_the_page_of_a_run_tells_what_was_tried_and_why(ledger, workdir):
+    person = ApprovalAnswer(approved=False, who="anna", at=1.8e9, why="it shakes | a lot")
+    PlayedRun(ledger, workdir, "demo").play(
+        Cycle(demos=2, successes=even(3), decision="baseline", proposal="2 for each task"),
+        Cycle(demos=8, successes=even(18), verdict="better", answer=person),
+    ).end()
+    ingest(ledger, workdir, "demo")
+    text = page(workdir, "experiments/demo.md")
+    assert "Proposed by schedule: 2 for each task" in text
+    assert "| 1 | 16 | small-act 2000 steps, loss 0.25 | 90 % (76 to 97) | iterate |" in text
+    assert "The gate over all tasks: better at level 0.03 (5 won, 0 lost of 50 pairs)" in text
+    said = "promote rejected by anna on 2027-01-15 08:00 UTC: “it shakes \\| a lot”."
+    assert f"Cycle 1: {said} Asked: Promote the checkpoint of cycle 1?" in text
+    assert said in page(workdir, "policies/small-act.md")
+    assert "**The best checkpoint is that of cycle 0: 15 % of 40 episodes**" in text
+
+
+def test_a_run_under_way_tells_where_it_is_and_links_no_plot_yet(ledger, workdir):
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(3), decision="baseline"))
+    attempt = ledger.start_attempt("demo", 1, "collect", REQUEST)
+    ledger.end_attempt(attempt, "failed", "the disk is full")
+    ingest(ledger, workdir, "demo")
+    text = page(workdir, "experiments/demo.md")
+    assert "### Cycle 1: under way" in text
+    assert "collect, attempt 1 failed: the disk is full" in text
+    assert "success.png" not in text
+    assert "The run continues by itself." in text
+
+
+def test_a_run_about_to_end_is_told_as_ended(ledger, workdir):
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(3), decision="baseline"))
+    ending = ledger.run("demo")._replace(state="finished", reason="all cycles are done")
+    ingest(ledger, workdir, "demo", ending)
+    assert "Finished: all cycles are done." in page(workdir, "experiments/demo.md")
+    run.end()
+    assert ingest(ledger, workdir, "demo") == []
+
+
+def test_a_denial_and_an_open_question_are_told(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes=even(3)))
+    denial = {
+        "cycle": 0,
+        "rule": "caps.steps",
+        "reason": "2000 is above 1000",
+        "remedy": "Lower it",
+    }
+    ledger.add_event("demo", "denied", denial)
+    ledger.approvals.ask(
+        "demo",
+        "constitution",
+        "d",
+        cycle=0,
+        text="Go on under the changed rules?",
+        evidence={},
+        timeout_s=0.0,
+        on_timeout="reject",
+    )
+    ingest(ledger, workdir, "demo")
+    text = page(workdir, "experiments/demo.md")
+    assert "Denied by the constitution: caps.steps, 2000 is above 1000, Lower it" in text
+    assert "`lefleet approve demo`" in text
+
+
+def test_a_run_without_evidence_has_no_page(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo")
+    assert ingest(ledger, workdir, "demo") == []
+    assert ingest(ledger, workdir, "unknown") == []
+
+
+def test_data_that_policies_made_is_counted_apart(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo").play(
+        Cycle(demos=4, successes=even(5, "push"), decision="baseline", made={"push": 3}),
+        Cycle(demos=8, successes=even(18, "push"), decision="promote", verdict="better"),
+    )
+    ingest(ledger, workdir, "demo")
+    assert "| 8 + 3 correct | 90 % (68 to 99) |" in page(workdir, "tasks/push.md")
+    text = page(workdir, "experiments/demo.md")
+    assert "The blessed policy made data: 3 of 6 attempts kept, 3 corrections added." in text
+
+
+def test_a_task_that_never_succeeded_says_what_to_look_at(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes=even(0, "push")))
+    ingest(ledger, workdir, "demo")
+    assert "No checkpoint has ever succeeded" in page(workdir, "tasks/push.md")
+
+
+def test_a_run_with_its_own_dataset_and_environment_has_pages(ledger, workdir):
+    text = "Push the T-shaped block onto the T-shaped target."
+    PlayedRun(
+        ledger,
+        workdir,
+        "pusht",
+        tasks=("pusht",),
+        collect=DatasetSource(repo_id="lerobot/pusht", tasks=(text,)),
+        evaluate=EvaluatePlan(env={"type": "pusht"}),
+        ladder=(Rung(name="diffusion", policy_type="diffusion"),),
+    ).play(Cycle(demos=200, successes={"pusht": 3}, text={"pusht": text}))
+    changed = ingest(ledger, workdir, "pusht")
+    assert sorted(changed) == ["experiments/pusht.md", "policies/diffusion.md", "tasks/pusht.md"]
+    assert "| 200 | 15 % (3 to 38) |" in page(workdir, "tasks/pusht.md")
+    assert "Evaluated in type=pusht, seed 0." in page(workdir, "experiments/pusht.md")
+    validate_all(workdir)
+
+
+def test_a_later_run_changes_the_status_on_the_pages_of_an_earlier_one(ledger, workdir):
+    demo_like(ledger, workdir, "first")
+    ingest(ledger, workdir, "first")
+    assert "\nstatus: observed-once\n" in page(workdir, "experiments/first.md")
+    demo_like(ledger, workdir, "second", seed=1)
+    changed = ingest(ledger, workdir, "second")
+    assert "experiments/first.md" in changed
+    for path in ("experiments/first.md", "tasks/push.md", "policies/small-act.md"):
+        assert "\nstatus: replicated\n" in page(workdir, path)
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name and name != "\ud800"])
+def test_hostile_names_break_no_page_and_leave_no_folder(ledger, workdir, name):
+    person = ApprovalAnswer(approved=True, who=name, at=1.8e9, why=name)
+    run = PlayedRun(ledger, workdir, "demo", ladder=(Rung(name=name),))
+    run.play(
+        Cycle(
+            demos=2,
+            successes={name: 3, "push": 4},
+            decision="baseline",
+            proposal=name,
+            text={name: name},
+            answer=person,
+        )
+    )
+    ledger.end_attempt(ledger.start_attempt("demo", 1, "collect", REQUEST), "failed", name)
+    run.end("failed", name)
+    outside = {path for path in workdir.parent.rglob("*") if FOLDER not in path.parts}
+    assert len(ingest(ledger, workdir, "demo")) == 4
+    assert {path for path in workdir.parent.rglob("*") if FOLDER not in path.parts} == outside
+    validate_all(workdir)
+    for path in page_files(workdir / FOLDER):
+        assert Path(path).parent.name in ("tasks", "policies", "experiments")
+        found = read_page(page(workdir, path))
+        assert found.front.status == "observed-once"
+        assert "<script" not in found.body
+        assert all(line.isprintable() for line in found.body.split("\n"))
+    assert ingest(ledger, workdir, "demo") == []
+
+
+def test_an_empty_task_name_has_a_page_too(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes={" ": 3, "push": 4}))
+    assert len(ingest(ledger, workdir, "demo")) == 4
+    validate_all(workdir)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# Task push", "# Task push, as I see it"),
+        ("| 2 | 0 % (0 to 17) |", "| 2 | 0 % (by hand) |"),
+        ("## Open questions", "## My questions"),
+        ("\nWrite here.", "\nMy notes.\n\nWrite here."),
+        ("---\n\n<!--", "---\n\nabove all\n\n<!--"),
+        ("\ntype: task", "\nowner: anna # ask her\ntype: task"),
+        ("\nstatus: observed-once", "\nstatus: human-confirmed"),
+    ],
+)
+def test_an_edit_anywhere_outlives_newer_evidence(ledger, workdir, before, after):
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(0), decision="baseline"))
+    ingest(ledger, workdir, "demo")
+    edit(workdir, "tasks/push.md", before, after)
+    run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
+    ingest(ledger, workdir, "demo")
+    text = page(workdir, "tasks/push.md")
+    assert after in text
+    assert "2 → 8 demonstrations of push" in text, "other sections follow the evidence"
+    assert ingest(ledger, workdir, "demo") == []
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda path: path.write_text(path.read_text().replace("name: push", "name: [push")),
+        lambda path: path.write_text(path.read_text().replace("lefleet:end summary", "gone")),
+        lambda path: path.write_bytes(path.read_bytes() + b"\xff\xfe"),
+        lambda path: path.write_text(""),
+        lambda path: (
+            path.rename(path.with_suffix(".txt")),
+            path.symlink_to(path.with_suffix(".txt")),
+        ),
+        lambda path: (path.unlink(), path.mkdir()),
+    ],
+    ids=["yaml", "fence", "bytes", "empty", "link", "folder"],
+)
+def test_a_page_that_cannot_be_read_is_left_alone_and_stops_no_other(ledger, workdir, break_it):
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(0), decision="baseline"))
+    ingest(ledger, workdir, "demo")
+    path = workdir / FOLDER / "tasks/push.md"
+    break_it(path)
+    left = path.read_bytes() if path.is_file() else None
+    run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
+    assert "tasks/pick-place.md" in ingest(ledger, workdir, "demo")
+    assert (path.read_bytes() if path.is_file() else None) == left
+
+
+def test_a_page_that_a_person_deleted_is_written_again(ledger, workdir):
+    demo_like(ledger, workdir)
+    ingest(ledger, workdir, "demo")
+    edit(workdir, "tasks/push.md", "# Task push", "# Mine")
+    ingest(ledger, workdir, "demo")
+    (workdir / FOLDER / "tasks/push.md").unlink()
+    assert ingest(ledger, workdir, "demo") == ["tasks/push.md"]
+    assert "# Task push" in page(workdir, "tasks/push.md")
+
+
+def test_a_person_who_saves_while_a_page_is_written_loses_nothing(ledger, workdir, monkeypatch):
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(0), decision="baseline"))
+    ingest(ledger, workdir, "demo")
+    run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
+    saves, fsync = ["tasks/push.md", "tasks/push.md", "tasks/pick-place.md"], os.fsync
+
+    def save_meanwhile(file: int) -> None:
+        fsync(file)
+        if saves:
+            path = workdir / FOLDER / saves.pop(0)
+            path.write_text(path.read_text() + "saved just now\n")
+
+    monkeypatch.setattr(bundle.os, "fsync", save_meanwhile)
+    ingest(ledger, workdir, "demo")
+    assert saves == []
+    assert page(workdir, "tasks/push.md").count("saved just now\n") == 2
+    assert page(workdir, "tasks/pick-place.md").count("saved just now\n") == 1
+    assert "2 → 8 demonstrations" in page(workdir, "tasks/push.md")
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_one_line_after_all_others(ledger, workdir):
+    demo_like(ledger, workdir)
+    (workdir / FOLDER / "tasks/.push.md.partial").mkdir(parents=True)
+    with pytest.raises(LeFleetError, match=r"could not be written: tasks/push\.md") as error:
+        ingest(ledger, workdir, "demo")
+    assert "\n" not in str(error.value)
+    assert page_files(workdir / FOLDER) == [path for path in PAGES if path != "tasks/push.md"]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> dict:
+    folder = str(tmp_path_factory.mktemp("killed"))
+    program = [sys.executable, "-m", "tests.knowledge.killed", folder]
+    out = subprocess.run(program, capture_output=True, check=True, text=True).stdout
+    return json.loads(out)
+
+
+def test_a_kill_at_any_step_is_made_up_for_and_loses_no_edit(killed):
+    assert "## My questions" in killed["edited"]
+    assert killed["edited"].endswith("a note of mine\n")
+    assert "2 → 8 demonstrations of push" in killed["edited"]
+    *kills, last = killed["killed"]
+    assert last["code"] == 0, "one attempt was left to its end"
+    assert len(kills) >= 24, "marks, file and marks again of four pages"
+    for one in (*kills, last):
+        assert one["torn"] == []
+        assert one["pages"]
+        assert one["marks"]
+
+
+def test_processes_that_ingest_at_once_come_to_the_same_pages(killed):
+    assert killed["at_once"] == {"codes": [0] * 4, "pages": True, "marks": True}
