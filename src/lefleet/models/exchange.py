@@ -23,7 +23,7 @@ from lefleet.records.border import Strict
 _WAIT_S = 2.0
 """How often somebody who waits is told so."""
 _CLOSE_S = 1.0
-"""How long looking up a host's name may delay the end after the time-out."""
+"""How long a server may delay the end of a connection."""
 _MOST_TOKENS = 1_000_000_000
 """A server that reports more for one call is not believed."""
 _FIRST_PAUSE_S = 0.5
@@ -50,21 +50,24 @@ def converse[T: Strict](
 
     async def limited(spans: Tracer | None) -> T | str:
         """The answer, or why there is none."""
-        async with BoundedClient(name, key) as http:
-            waiting = asyncio.create_task(_keep_telling(on_wait))
-            try:
-                async with asyncio.timeout(limits.timeout_s):
-                    model = _MeteredModel(_model(name, http), name, http, meter, spans)
-                    run = await _agent(model, name, instructions, answer_type, limits).run(document)
-                    return _converted(_without(key, run.output), answer_type)
-            except TimeoutError:
-                return f"no answer within {limits.timeout_s:g} s"
-            except Exception as error:  # noqa: BLE001  # libraries raise whatever a server provokes
-                kind = type(error).__name__
-                tries = "1 try" if meter.calls == 1 else f"{meter.calls} tries"
-                return meter.reason or http.reason or f"no usable answer in {tries} ({kind})"
-            finally:
-                waiting.cancel()
+        http = BoundedClient(name, key)
+        waiting = asyncio.create_task(_keep_telling(on_wait))
+        try:
+            async with asyncio.timeout(limits.timeout_s):
+                model = _MeteredModel(_model(name, http), name, http, meter, spans)
+                run = await _agent(model, name, instructions, answer_type, limits).run(document)
+                return _converted(_without(key, run.output), answer_type)
+        except TimeoutError:
+            return f"no answer within {limits.timeout_s:g} s"
+        except Exception as error:  # noqa: BLE001  # libraries raise whatever a server provokes
+            tries = "1 try" if meter.calls == 1 else f"{meter.calls} tries"
+            unusable = f"no usable answer in {tries} ({type(error).__name__})"
+            return meter.reason or http.reason or unusable
+        finally:
+            waiting.cancel()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CLOSE_S):
+                    await http.aclose()
 
     with tracer() as spans, warnings.catch_warnings():
         # Those of the libraries quote the server.
@@ -77,13 +80,13 @@ def converse[T: Strict](
 
 
 def _run[T](main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, which waits minutes for a look-up of a host's name that was given up."""
+    """As asyncio.run, which would wait for the thread in which a host's name is looked up, long
+    after that was given up."""
     loop = asyncio.SelectorEventLoop()
     try:
         return loop.run_until_complete(main)
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor(_CLOSE_S))
         loop.close()
 
 
@@ -167,7 +170,7 @@ def _agent[T: Strict](
 
 
 def _converted[T: Strict](output: dict[str, Any], answer_type: type[T]) -> T:
-    """By way of JSON, in which answers are kept: it has no NaN, no infinity, no huge integers."""
+    """By way of JSON, in which answers are kept: it has neither NaN nor infinity."""
     return msgspec.json.decode(msgspec.json.encode(output), type=answer_type)
 
 
@@ -208,7 +211,7 @@ class _Meter:
         left = budget - self.input_tokens - self.output_tokens
         if budget and needed > left:
             self.reason = (
-                f"{max(left, 0)} tokens of the budget are left, and the question may need {needed}"
+                f"the token budget has {max(left, 0)} left, and the question may need {needed}"
             )
             raise RuntimeError(self.reason)
         self.calls += 1
