@@ -138,6 +138,7 @@ def _check(config: RunConfig) -> None:
 
 
 def _check_collect(config: RunConfig) -> None:
+    """Where the data comes from, and whether there are seeds for it."""
     if isinstance(config.collect, ExpertGrowth):
         counts = [demonstrations(config.collect, cycle) for cycle in range(-1, 2)]
         schedule = (0, *config.collect.episodes_per_task)
@@ -154,4 +155,3 @@ def _check_collect(config: RunConfig) -> None:
         raise BadInput(
             "improve.method: an existing dataset cannot be added to.", "Use collect.source: expert."
         )
-    require_sendable(config.notify)
