@@ -19,8 +19,8 @@ def evidence(
     return CandidateEvidence(9, rung, "new", rate, found, diagnosis=("data: 0 episodes",))
 
 
-def history(*decisions, blessed: str = "old", rate: float = 0.8, rungs: int = 2) -> History:
-    return History("r", decisions, blessed, rate, rungs)
+def history(*decisions, blessed: str = "old", rate: float = 0.8) -> History:
+    return History("r", decisions, blessed, rate, ("small-act", "big-act"))
 
 
 def past(verdict: str, outcome: str = "iterate", rung: int = 0, ended: str = ""):
@@ -203,6 +203,36 @@ def test_the_words_say_why_a_gate_gave_up():
     assert "no difference shown; stopped after 10 of 20 pairs: the remaining pairs" in why
     assert "are unlikely to show a difference of 15 points (" in why
     assert "stopped after" not in decide(evidence(SAME, ended="exhausted"), history(), PLAN).why
+
+
+def test_the_words_of_an_escalation_name_both_rungs_and_the_numbers():
+    assert decide(evidence(SAME), history(*TWO, rate=0.72), PLAN).why == (
+        "3 gates in a row showed no difference on small-act, baseline at 72%: next rung big-act"
+    )
+    assert decide(evidence(SAME), history(past(SAME), *TWO), PLAN).why.startswith(
+        "4 gates in a row"
+    )
+
+
+def test_the_words_of_a_stop_name_the_last_rung():
+    two = (past(SAME, rung=1), past(SAME, rung=1))
+    assert decide(evidence(SAME, rung=1), history(*two), PLAN).why == (
+        "3 gates in a row showed no difference on big-act, baseline at 80%: big-act is the last "
+        "rung of the ladder"
+    )
+
+
+def test_a_weak_baseline_does_not_escalate_and_the_words_say_how_weak_it_is():
+    made = decide(evidence(SAME), history(*TWO, rate=0.49), PLAN)
+    assert made.why.endswith("; baseline at 49%, below 50%: more data comes before a bigger policy")
+
+
+@pytest.mark.parametrize("cycles", [1, 3, 10, 50])
+def test_where_nothing_works_no_number_of_cycles_escalates(cycles):
+    before = history(*(past(NONE, "iterate") for _ in range(cycles)), blessed="", rate=0.0)
+    made = decide(evidence(rate=0.0), before, PLAN)
+    assert (made.decision, made.blessed) == ("iterate", "")
+    assert made.diagnosis == ("data: 0 episodes",)
 
 
 def test_the_words_name_the_task_that_regressed():

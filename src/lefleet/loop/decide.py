@@ -1,9 +1,11 @@
-"""The decision about a cycle's candidate, from its evidence and the history: pure functions."""
+"""The decision about a cycle's candidate, from its evidence and the history: pure functions, but
+for the diagnosis of a candidate that does not work, which reads the cycle's files."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lefleet.loop.state import CycleState, RunState, Shortage
+from lefleet.loop.diagnosis import diagnose
+from lefleet.loop.state import RunState, Shortage
 from lefleet.records import DecidePlan, Decision, EvaluationRecord, GateLevel, GateResult
 
 UNDECIDED = ("futile", "exhausted")
@@ -40,34 +42,35 @@ class History(NamedTuple):
     """Digest of the blessed checkpoint, empty when there is none."""
     blessed_rate: float
     """Its success in the fixed block."""
-    rungs: int
-    """Length of the policy ladder."""
+    rungs: Sequence[str]
+    """Names of the rungs of the policy ladder."""
 
 
 def make_decision(state: RunState, cycle: int) -> Decision:
     """The decision about the candidate of `cycle`, whose stages are all committed."""
     current = state.cycles[cycle]
     evaluation = _required(current.evaluation())
-    gate = current.gate()
+    gate, blessed = current.gate(), state.blessed()
+    rate = evaluation.result.overall.rate
+    is_useless = blessed is None and rate <= state.config.decide.baseline_floor
     evidence = CandidateEvidence(
         cycle=cycle,
         rung=state.rung(),
         candidate=evaluation.result.digest,
-        rate=evaluation.result.overall.rate,
+        rate=rate,
         gate=gate.gate if gate else None,
         gate_number=len(state.gates_before(cycle)) + 1 if gate else 0,
         level=state.gate_level(cycle) if gate else None,
         shortage=None if gate else state.shortage(),
         initial_states=state.config.evaluate.initial_states,
-        diagnosis=diagnose(current),
+        diagnosis=diagnose(state, current) if is_useless else (),
     )
-    blessed = state.blessed()
     history = History(
         run=state.config.name,
         decisions=[one.decision for one in state.cycles if one.decision is not None],
         blessed=blessed.digest if blessed else "",
         blessed_rate=_rate_of(state, blessed.digest if blessed else ""),
-        rungs=len(state.config.ladder),
+        rungs=[rung.name for rung in state.config.ladder],
     )
     return decide(evidence, history, state.config.decide)
 
@@ -109,17 +112,21 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
     if gate.ended == "vetoed":
         tasks = ", ".join(gate.worse_tasks)
         return outcome("iterate", f"better in all, but worse in {tasks} ({counted})")
-    if _inconclusive_in_a_row(evidence, history) < plan.escalate_after:
+    in_a_row = _inconclusive_in_a_row(evidence, history)
+    if in_a_row < plan.escalate_after:
         return outcome("iterate", f"no difference shown{_how_far(gate)} ({counted})")
+    rate = f"baseline at {history.blessed_rate:.0%}"
     if history.blessed_rate < plan.escalate_floor:
         return outcome(
             "iterate",
-            f"no difference shown ({counted}); the baseline is below "
-            f"{plan.escalate_floor:.0%}, so more data comes before a bigger policy",
+            f"no difference shown ({counted}); {rate}, below {plan.escalate_floor:.0%}: more data "
+            "comes before a bigger policy",
         )
-    if evidence.rung + 1 < history.rungs:
-        return outcome("escalate", f"{plan.escalate_after} gates in a row showed no difference")
-    return outcome("stop", "no difference shown on the last rung of the ladder")
+    here, above = history.rungs[evidence.rung], history.rungs[evidence.rung + 1 :]
+    shown = f"{in_a_row} gates in a row showed no difference on {here}, {rate}"
+    if above:
+        return outcome("escalate", f"{shown}: next rung {above[0]}")
+    return outcome("stop", f"{shown}: {here} is the last rung of the ladder")
 
 
 def _remedy(shortage: Shortage, run: str) -> str:
@@ -185,24 +192,6 @@ def _inconclusive_in_a_row(evidence: CandidateEvidence, history: History) -> int
             break
         count += 1
     return count
-
-
-def diagnose(cycle: CycleState) -> tuple[str, ...]:
-    """What to look at when nothing works: data, loss, progress, horizon."""
-    found = []
-    if (dataset := cycle.dataset()) is not None:
-        least = min(dataset.tasks.values(), default=0)
-        found.append(f"data: at least {least} episodes for each of {len(dataset.tasks)} tasks")
-    if (checkpoint := cycle.checkpoint()) is not None and checkpoint.curve:
-        first, last = checkpoint.curve[0].loss, checkpoint.curve[-1].loss
-        found.append(f"loss: {first} at first, {last} at the end")
-    if (evaluation := cycle.evaluation()) is not None:
-        result = evaluation.result
-        found.append(
-            f"progress: {result.mean_progress:.2f} of 1 on average, "
-            f"episodes ended after {result.mean_length:.0f} steps"
-        )
-    return tuple(found)
 
 
 def _rate_of(state: RunState, digest: str) -> float:
