@@ -51,20 +51,27 @@ def _unit(workdir: Path) -> str:
     if any(mark in str(workdir) for mark in ('"', "\\", "%", "$", "\n")):
         raise BadInput(f"systemd: a unit cannot name {workdir}.", "Choose a plainer path.")
     return f"""\
-# Save as ~/.config/systemd/user/lefleet.service, then:
-#   systemctl --user enable lefleet.service
-#   loginctl enable-linger    (so that it starts without a login)
+# Save as ~/.config/systemd/user/lefleet.service
 [Unit]
 Description=LeFleet: resume the interrupted runs in {workdir}
 
 [Service]
 Type=oneshot
-RemainAfterExit=yes
 KillMode=process
 ExecStart="{sys.executable}" -m lefleet resume --all --workdir "{workdir}"
 
+# Save the rest as ~/.config/systemd/user/lefleet.timer, then:
+#   systemctl --user enable --now lefleet.timer
+#   loginctl enable-linger    (so that it starts without a login)
+[Unit]
+Description=LeFleet: after a start, and every ten minutes for approvals that timed out
+
+[Timer]
+OnStartupSec=0
+OnUnitInactiveSec=10min
+
 [Install]
-WantedBy=default.target"""
+WantedBy=timers.target"""
 
 
 def _checks(*, offline: bool) -> Iterator[MachineCheck]:
