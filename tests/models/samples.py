@@ -38,7 +38,7 @@ def is_within(proposal: Proposal, limits: ProposalLimits = LIMITS) -> bool:
         and proposal.action in limits.actions
         and set(counts) == set(limits.tasks)
         and all(limits.floor <= count <= limits.ceiling for count in counts.values())
-        and sum(counts.values()) <= limits.episodes
+        and sum(counts.values()) == limits.episodes
         and proposal.why.isprintable()
         and len(proposal.why) <= 200
     )

@@ -1,10 +1,12 @@
 """A proposal, whoever made it, ends within its limits."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lefleet.models.clamp import clamp, obstacle, one_line
+from lefleet.models.clamp import clamp, has_choice, obstacle, one_line
 from lefleet.records import Proposal, ProposalLimits
 
 TASKS = ("push", "pick-place", "door-open")
@@ -30,12 +32,12 @@ def test_a_proposal_within_its_limits_stays_as_it_is():
 
 
 def test_numbers_are_raised_to_the_floor_and_lowered_to_the_ceiling():
-    asked = {"push": -5, "pick-place": 10**9, "door-open": 3}
-    assert clamped(asked) == {"push": 2, "pick-place": 20, "door-open": 3}
+    asked = {"push": -5, "pick-place": 10**9, "door-open": 8}
+    assert clamped(asked) == {"push": 2, "pick-place": 20, "door-open": 8}
 
 
 def test_a_task_that_is_not_named_gets_the_floor():
-    assert clamped({"push": 5}) == {"push": 5, "pick-place": 2, "door-open": 2}
+    assert clamped({"push": 20, "door-open": 8}) == {"push": 20, "pick-place": 2, "door-open": 8}
 
 
 def test_too_many_in_all_shrink_in_proportion_above_the_floor():
@@ -43,13 +45,22 @@ def test_too_many_in_all_shrink_in_proportion_above_the_floor():
     assert clamped(asked, episodes=24) == {"push": 11, "pick-place": 11, "door-open": 2}
 
 
+def test_too_few_in_all_grow_in_proportion_above_the_floor():
+    asked = {"push": 3, "pick-place": 5, "door-open": 2}
+    assert clamped(asked, episodes=22) == {"push": 6, "pick-place": 14, "door-open": 2}
+
+
+def test_what_one_task_cannot_take_goes_to_the_others():
+    assert clamped({"push": 20}) == {"push": 20, "pick-place": 5, "door-open": 5}
+
+
 def test_of_equal_remainders_the_first_is_rounded_up():
     asked = dict.fromkeys(TASKS, 20)
     assert clamped(asked, episodes=10) == {"push": 4, "pick-place": 3, "door-open": 3}
 
 
-def test_a_limit_below_all_floors_lowers_them():
-    assert clamped({}, episodes=4) == {"push": 1, "pick-place": 1, "door-open": 1}
+def test_a_sum_below_all_floors_lowers_them():
+    assert clamped({}, episodes=4) == {"push": 2, "pick-place": 1, "door-open": 1}
 
 
 def test_a_run_with_a_dataset_of_its_own_collects_nothing():
@@ -66,10 +77,32 @@ def test_every_proposal_ends_within_every_limit(asked, episodes, floor, ceiling)
     given_limits = limits(episodes, floor, ceiling)
     found = clamp(proposal(asked), given_limits).episodes
     assert tuple(found) == TASKS
-    assert sum(found.values()) <= episodes
+    assert sum(found.values()) == min(episodes, ceiling * len(TASKS))
     assert max(found.values()) <= ceiling
     assert min(found.values()) >= min(floor, ceiling, episodes // len(TASKS))
     assert clamp(proposal(found), given_limits).episodes == found
+
+
+@given(st.lists(st.integers(2, 20), min_size=3, max_size=3))
+def test_a_task_that_asks_for_more_never_gets_fewer(amounts):
+    found = list(clamped(dict(zip(TASKS, amounts, strict=True))).values())
+    for one, other in itertools.permutations(range(3), 2):
+        assert amounts[one] <= amounts[other] or found[one] >= found[other]
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ({}, True),
+        ({"floor": 10}, False),
+        ({"tasks": ("push",)}, False),
+        ({"tasks": (), "episodes": 0}, False),
+        ({"tasks": (), "episodes": 0, "actions": ("demonstrations", "harvest")}, True),
+    ],
+    ids=["split", "floors take all", "one task", "own dataset", "actions"],
+)
+def test_a_choice_is_between_proposals_that_differ(kind, choice):
+    assert has_choice(limits(**kind)) is choice
 
 
 def test_another_action_is_an_obstacle():

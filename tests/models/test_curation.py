@@ -113,14 +113,14 @@ def test_long_task_names_are_sent_short_and_understood():
     sent = document(request)["limits"]["tasks"]
     assert len(set(sent)) == 2
     assert max(len(name) for name in sent) < 210
-    found = made("demonstrations", dict(zip(sent, (7, 8), strict=True)), request=request)
+    found = made("demonstrations", dict(zip(sent, (12, 18), strict=True)), request=request)
     assert isinstance(found, Curated)
-    assert found.proposal.episodes == dict(zip(tasks, (7, 8), strict=True))
+    assert found.proposal.episodes == dict(zip(tasks, (12, 18), strict=True))
 
 
 def test_proposals_that_differ_in_words_only_are_one():
-    same = [made("demonstrations", {"push": 6}, why) for why in ("a", "b")]
-    other = made("demonstrations", {"push": 7})
+    same = [made("demonstrations", {"push": 20}, why) for why in ("a", "b")]
+    other = made("demonstrations", {"door-open": 20})
     assert distinct([*same, other]) == [same[0], other]
 
 

@@ -128,20 +128,20 @@ def test_a_refused_proposal_leaves_the_others(tmp_path):
     def script(posed):
         if posed.form != "CandidatesAnswer":
             return obliging(posed)
-        good = candidate("corrections", dict.fromkeys(TASKS, 7))
+        good = candidate("corrections", dict.fromkeys(TASKS, 10))
         return Says({"candidates": [candidate("demonstrations", {"fly": 9}), good]})
 
     record, _ = proposed(tmp_path, script)
     assert record.proposal.action == "corrections"
-    assert record.proposal.episodes == dict.fromkeys(TASKS, 7)
+    assert record.proposal.episodes == dict.fromkeys(TASKS, 10)
     assert record.reason == "proposal 1 refused: the task 'fly' is not one of the run's"
 
 
-def test_what_was_cut_is_said(tmp_path):
+def test_what_was_changed_is_said(tmp_path):
     record, _ = proposed(tmp_path, Obeys(candidate("demonstrations", {"push": 1e9})))
     assert record.proposal.episodes == {"push": 20, "pick-place": 5, "door-open": 5}
     assert record.reason == (
-        "cut to the limits: push 1e+09 → 20, pick-place 0 → 5, door-open 0 → 5"
+        "fitted to the limits: push 1e+09 → 20, pick-place 0 → 5, door-open 0 → 5"
     )
 
 
@@ -178,6 +178,13 @@ def test_an_absent_model_changes_nothing(tmp_path):
 def test_a_budget_that_is_used_up_asks_nobody(tmp_path):
     record, model = proposed(tmp_path, obliging, token_budget=1)
     assert without_a_model(record, "the token budget has 1 left")
+    assert model.calls == 0
+
+
+def test_where_there_is_nothing_to_choose_nobody_is_asked(tmp_path):
+    limits = msgspec.structs.replace(LIMITS, floor=10, actions=("demonstrations",))
+    record, model = proposed(tmp_path, obliging, limits=limits)
+    assert without_a_model(record, "there is nothing to choose")
     assert model.calls == 0
 
 

@@ -17,11 +17,18 @@ def obstacle(proposal: Proposal, limits: ProposalLimits) -> str:
     return ""
 
 
+def has_choice(limits: ProposalLimits) -> bool:
+    """Whether two proposals within `limits` can differ in more than words."""
+    spare = limits.episodes - limits.floor * len(limits.tasks)
+    return len(limits.actions) > 1 or (len(limits.tasks) > 1 and spare > 0)
+
+
 def clamp(proposal: Proposal, limits: ProposalLimits) -> Proposal:
     """The usable `proposal` with numbers within `limits`, and a reason of one printable line.
 
-    Tasks that it does not name get the floor. Where all tasks together exceed the limit, what lies
-    above the floor shrinks in proportion. A limit that is smaller than all floors lowers them.
+    A proposal divides the episodes; it makes them neither more nor fewer. What it asks for above
+    the floor of each task shrinks or grows in proportion until the sum is right, up to the ceiling.
+    Tasks that it does not name get the floor. A sum that is smaller than all floors lowers them.
     """
     episodes = {}
     if limits.tasks:
@@ -29,21 +36,33 @@ def clamp(proposal: Proposal, limits: ProposalLimits) -> Proposal:
         asked = {task: proposal.episodes.get(task, 0) for task in limits.tasks}
         above = {task: min(max(n, floor), limits.ceiling) - floor for task, n in asked.items()}
         room = limits.episodes - floor * len(limits.tasks)
-        episodes = {task: floor + extra for task, extra in _shrunk(above, room).items()}
+        shares = _divided(room, above, limits.ceiling - floor)
+        episodes = {task: floor + shares[task] for task in limits.tasks}
     return msgspec.structs.replace(proposal, episodes=episodes, why=one_line(proposal.why))
 
 
-def _shrunk(amounts: dict[str, int], limit: int) -> dict[str, int]:
-    """In proportion, so that their sum is `limit` at most; the largest remainders are rounded up,
-    of equal ones the first."""
-    total = sum(amounts.values())
-    if total <= limit:
-        return amounts
-    shrunk = {name: amount * limit // total for name, amount in amounts.items()}
-    by_remainder = sorted(amounts, key=lambda name: -(amounts[name] * limit % total))
-    for name in by_remainder[: limit - sum(shrunk.values())]:
-        shrunk[name] += 1
-    return shrunk
+def _divided(total: int, weights: dict[str, int], most: int) -> dict[str, int]:
+    """`total` in proportion to `weights`, evenly where all are 0, and none above `most`.
+
+    The largest remainders are rounded up, of equal ones the first.
+    """
+    shares: dict[str, int] = {}
+    left = dict(weights)
+    while left:
+        rest = total - sum(shares.values())
+        if not sum(left.values()):
+            left = dict.fromkeys(left, 1)
+        whole = sum(left.values())
+        full = [name for name, weight in left.items() if rest * weight >= most * whole]
+        if not full:
+            shares |= {name: rest * weight // whole for name, weight in left.items()}
+            by_remainder = sorted(left, key=lambda name: -(rest * left[name] % whole))
+            for name in by_remainder[: total - sum(shares.values())]:
+                shares[name] += 1
+            break
+        shares |= dict.fromkeys(full, most)
+        left = {name: weight for name, weight in left.items() if name not in full}
+    return shares
 
 
 def one_line(text: str, length: int = WHY_LENGTH) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.models.clamp import one_line
+from lefleet.models.clamp import has_choice, one_line
 from lefleet.models.client import Asked, AskLimits, ModelName, Unusable, ask
 from lefleet.models.curation import (
     PROPOSE,
@@ -53,12 +53,15 @@ def propose(request: ProposeRequest, stage: StageFolder, progress: Progress) -> 
     name = ModelName.parse(request.plan.model)
     with Journal(stage.path / ANSWERS, QuestionOutcome) as journal:
         asking = _Asking(name, request, journal, progress)
+        if not has_choice(request.limits):
+            reason = "not asked, for there is nothing to choose"
+            return asking.record(request.fallback, [reason], is_fallback=True)
         candidates, reasons = _candidates(asking)
         if not candidates:
             return asking.record(request.fallback, reasons, is_fallback=True)
         chosen = candidates[_chosen(asking, candidates, reasons)]
         final = _refined(asking, chosen, reasons)
-        reasons += [f"cut to the limits: {final.changes}"] if final.changes else []
+        reasons += [f"fitted to the limits: {final.changes}"] if final.changes else []
         return asking.record(final.proposal, reasons, candidates=candidates)
 
 
