@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.cli.report import WAITING
+from lefleet.errors import BadInput, Denied, LeFleetError
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,9 +95,13 @@ def test_every_check_that_refuses_a_session_is_explained_and_no_other():
 
 
 def test_exit_codes_are_those_of_the_errors():
-    codes = {0, LeFleetError.exit_code, BadInput.exit_code, 130}
-    for text in (ROOT / "README.md").read_text(), page("stages.md"), page("loop.md"):
+    codes = {0, LeFleetError.exit_code, BadInput.exit_code, Denied.exit_code, 130}
+    for text, own in (
+        ((ROOT / "README.md").read_text(), codes | {WAITING}),
+        (page("stages.md"), codes),
+        (page("loop.md"), codes | {WAITING}),
+    ):
         tables = re.findall(
             r"^\| (?:exit )?code \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE
         )
-        assert [set(map(int, first_cells(table))) for table in tables] == [codes]
+        assert [set(map(int, first_cells(table))) for table in tables] == [own]
