@@ -93,7 +93,8 @@ PUBLIC = {
         Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",
 }
-HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub"""
+HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
+    pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry"""
 
 
 def imported(source: str) -> set[str]:
