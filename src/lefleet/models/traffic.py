@@ -21,7 +21,7 @@ _PASSING = (408, 429)
 """Statuses below 500 after which another try may succeed."""
 
 
-class NoAnswer(Exception):
+class CallFailed(Exception):
     """The exchange ended without an answer; `reason` is in LeFleet's words."""
 
     def __init__(self, reason: str, *, is_final: bool) -> None:
@@ -60,13 +60,13 @@ class BoundedClient(httpx2.AsyncClient):
         self.reason, self.is_final, self.sent, self.received = "", False, 0, 0
         try:
             return await self._exchange(request)
-        except NoAnswer as error:
+        except CallFailed as error:
             self.reason, self.is_final = error.reason, error.is_final
             raise
         except httpx2.HTTPError as error:
             self.reason = f"the server cannot be reached ({type(error).__name__})"
             # The library's own message may quote an address or a header.
-            raise NoAnswer(self.reason, is_final=False) from None
+            raise CallFailed(self.reason, is_final=False) from None
 
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
         kept = {name: request.headers[name] for name in _HEADERS if name in request.headers}
@@ -81,15 +81,15 @@ class BoundedClient(httpx2.AsyncClient):
             if not answer.is_success:
                 self.sent, status = 0, answer.status_code
                 is_final = status < 500 and status not in _PASSING
-                raise NoAnswer(f"the server answered with status {status}", is_final=is_final)
+                raise CallFailed(f"the server answered with status {status}", is_final=is_final)
             if "content-encoding" in answer.headers:
-                raise NoAnswer("the answer is compressed, which was not offered", is_final=True)
+                raise CallFailed("the answer is compressed, which was not offered", is_final=True)
             body = bytearray()
             async for part in answer.aiter_raw():
                 self.received += len(part)
                 if self.received > MAX_ANSWER_BYTES:
                     reason = f"the answer has more than {MAX_ANSWER_BYTES} bytes"
-                    raise NoAnswer(reason, is_final=True)
+                    raise CallFailed(reason, is_final=True)
                 body += part
         finally:
             await answer.aclose()
