@@ -311,6 +311,26 @@ def test_a_key_that_the_server_repeats_is_taken_out_of_the_answer(monkeypatch):
     assert answer.value.why == "[key] [key]"
 
 
+@pytest.mark.parametrize("word", ["1", "so", "EMPTY", "ollama"])
+def test_a_word_in_place_of_a_key_may_be_in_an_answer(monkeypatch, word):
+    monkeypatch.setenv("OPENAI_API_KEY", word)
+    answer, _ = asked(Says({"number": 111, "why": f"so {word}"}))
+    assert isinstance(answer, Asked)
+    assert answer.value == Pick(number=111, why=f"so {word}")
+
+
+def test_a_client_that_cannot_be_set_up_is_no_reason_to_fail(monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere"))
+    found = question("openai-chat:m@https://model.invalid/v1")
+    assert found == Unusable(reason="the client cannot be set up (FileNotFoundError)")
+
+
+def test_openai_is_told_not_to_keep_what_it_is_sent():
+    with ScriptedModel(Says(GOOD)) as model:
+        question(f"openai:scripted@{model.url}")
+    assert model.posed[0].body["store"] is False
+
+
 def test_a_proxy_of_the_environment_does_not_come_between_this_machine_and_itself(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

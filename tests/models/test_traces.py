@@ -92,6 +92,15 @@ def test_an_exporter_that_is_not_installed_is_no_exporter(monkeypatch, variable,
         assert found is None
 
 
+def test_a_tracer_provider_that_cannot_be_loaded_is_none(monkeypatch):
+    def load():
+        raise ValueError("no such provider")
+
+    monkeypatch.setattr(trace, "get_tracer_provider", load)
+    with traces.tracer() as found:
+        assert found is None
+
+
 def test_an_exporter_that_hangs_does_not_hold_the_question(monkeypatch):
     class Stuck:
         def get_tracer(self, name):

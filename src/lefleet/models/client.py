@@ -35,7 +35,7 @@ _SPELLING = (
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:+-]{0,199}")
 _URL_TEXT = re.compile(r"[!-~]{1,500}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_INSTALL = "pip install 'lefleet[models]'"
+NOT_INSTALLED = "the packages for language models are not installed: pip install 'lefleet[models]'"
 
 
 class ModelName(Strict, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def ask[T: Strict](
         # Takes seconds, and the packages may be missing.
         from lefleet.models.exchange import converse
     except ImportError:
-        return Unusable(reason=f"the packages for language models are not installed: {_INSTALL}")
+        return Unusable(reason=NOT_INSTALLED)
     return converse(
         name,
         key,

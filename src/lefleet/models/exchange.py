@@ -15,9 +15,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from lefleet.models.client import Asked, AskLimits, ModelName, Unusable
+from lefleet.models.client import NOT_INSTALLED, Asked, AskLimits, ModelName, Unusable
 from lefleet.models.traces import CallSpan, tracer
-from lefleet.models.traffic import BoundedClient, estimated_tokens
+from lefleet.models.traffic import BoundedClient, estimated_tokens, without
 from lefleet.records.border import Strict
 
 _WAIT_S = 2.0
@@ -50,12 +50,18 @@ def converse[T: Strict](
 
     async def limited(spans: Tracer | None) -> T | str:
         """The answer, or why there is none."""
-        http = BoundedClient(name, key)
+        try:
+            http = BoundedClient(name, key)
+            model = _MeteredModel(_model(name, http), name, http, meter, spans)
+            agent = _agent(model, name, instructions, answer_type, limits)
+        except ImportError:
+            return NOT_INSTALLED
+        except Exception as error:  # noqa: BLE001  # for instance SSL_CERT_FILE that names no file
+            return f"the client cannot be set up ({type(error).__name__})"
         waiting = asyncio.create_task(_keep_telling(on_wait))
         try:
             async with asyncio.timeout(limits.timeout_s):
-                model = _MeteredModel(_model(name, http), name, http, meter, spans)
-                run = await _agent(model, name, instructions, answer_type, limits).run(document)
+                run = await agent.run(document)
                 return _converted(_without(key, run.output), answer_type)
         except TimeoutError:
             return f"no answer within {limits.timeout_s:g} s"
@@ -122,14 +128,21 @@ def _model(name: ModelName, http: BoundedClient) -> Model:
             )
             return GoogleModel(name.model, provider=gemini)
     from openai import AsyncOpenAI
-    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.models.openai import (
+        OpenAIChatModel,
+        OpenAIResponsesModel,
+        OpenAIResponsesModelSettings,
+    )
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     openai = AsyncOpenAI(api_key=_NOT_THE_KEY, base_url=name.url, http_client=http, max_retries=0)
     if name.provider == "openai":
-        return OpenAIResponsesModel(name.model, provider=OpenAIProvider(openai_client=openai))
+        # This API would keep what it is sent.
+        forget = OpenAIResponsesModelSettings(openai_store=False)
+        here = OpenAIProvider(openai_client=openai)
+        return OpenAIResponsesModel(name.model, provider=here, settings=forget)
     if not name.base_url:
         return OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=openai))
     # Local servers know the limit of an answer by its older name.
@@ -175,10 +188,10 @@ def _converted[T: Strict](output: dict[str, Any], answer_type: type[T]) -> T:
 
 
 def _without(key: str, value: Any) -> Any:
-    """`value` with the key taken out of its texts: a server knows it and may repeat it."""
+    """`value` with the key taken out of its texts, where escapes hid it before."""
     match value:
         case str():
-            return value.replace(key, "[key]") if key else value
+            return without(key, value)
         case dict():
             return {_without(key, name): _without(key, one) for name, one in value.items()}
         case list():

@@ -27,9 +27,9 @@ def tracer() -> Iterator[trace.Tracer | None]:
     The provider that the process has set is used as it is. Otherwise one is made of what
     OpenTelemetry's environment variables name, and what it holds is exported at the end.
     """
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-        yield provider.get_tracer("lefleet")
+    set_already = _provider_of_this_process()
+    if set_already is not None:
+        yield set_already.get_tracer("lefleet")
         return
     made = _provider_from_environment()
     if made is None:
@@ -42,6 +42,15 @@ def tracer() -> Iterator[trace.Tracer | None]:
         flushing = threading.Thread(target=made.shutdown, name="traces", daemon=True)
         flushing.start()
         flushing.join(_FLUSH_S)
+
+
+def _provider_of_this_process() -> trace.TracerProvider | None:
+    try:
+        provider = trace.get_tracer_provider()
+    except Exception:  # noqa: BLE001  # a variable of OpenTelemetry's may name what is not there
+        return None
+    is_none = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    return None if is_none else provider
 
 
 def _provider_from_environment() -> Any:

@@ -17,6 +17,8 @@ _BYTES_PER_TOKEN = 3
 _HEADERS = ("accept", "anthropic-version", "content-length", "content-type", "host")
 """Of the requests that the libraries make, these are sent."""
 _USER_AGENT = "lefleet"
+_SHORTEST_SECRET = 8
+"""Shorter keys are words for servers that need none, such as EMPTY; an answer may contain them."""
 _PASSING = (408, 429)
 """Statuses below 500 after which another try may succeed."""
 
@@ -33,6 +35,11 @@ class CallFailed(Exception):
 def estimated_tokens(size: int) -> int:
     """About how many tokens a text of `size` bytes has."""
     return -(-size // _BYTES_PER_TOKEN)
+
+
+def without(key: str, text: str) -> str:
+    """`text` with the key taken out: a server knows it and may repeat it."""
+    return text.replace(key, "[key]") if len(key) >= _SHORTEST_SECRET else text
 
 
 class BoundedClient(httpx2.AsyncClient):
@@ -96,12 +103,9 @@ class BoundedClient(httpx2.AsyncClient):
         return httpx2.Response(
             answer.status_code,
             headers={"content-type": "application/json"},
-            content=self._without_key(bytes(body)),
+            content=without(self._key, body.decode(errors="replace")).encode(),
             request=request,
         )
-
-    def _without_key(self, body: bytes) -> bytes:
-        return body.replace(self._key.encode(), b"[key]") if self._key else body
 
     def _own_headers(self) -> dict[str, str]:
         own = {"accept-encoding": "identity", "user-agent": _USER_AGENT}
