@@ -28,14 +28,13 @@ class AnswerCommand(WorkdirOptions):
 
     run: Annotated[str, Positional, arg(metavar="NAME")]
     """Name of the run."""
+    why: str = ""
+    """Kept with the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApproveCommand(AnswerCommand):
     """Say yes to what a run waits for; it goes on."""
-
-    why: str = ""
-    """Kept with the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +54,9 @@ APPROVAL_COMMANDS: dict[str, type[OutputOptions]] = {
 
 def answer(command: AnswerCommand) -> int:
     """Record the answer with its time and the system user, and let the run go on."""
-    workdir, is_approved = absolute(command.workdir, "workdir"), isinstance(command, ApproveCommand)
-    why = command.why.strip() if isinstance(command, ApproveCommand | RejectCommand) else ""
+    workdir = absolute(command.workdir, "workdir")
+    is_approved = isinstance(command, ApproveCommand)
+    why = printable(command.why.strip())
     if not is_approved and not why:
         raise BadInput("why: it is empty.", "Say why not, for those who come after you.")
     if len(why) > _LONGEST_REASON:

@@ -199,7 +199,7 @@ def _checkpoint(digest: str | None, blessed: str | None) -> str:
 def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
     for cycle in status["cycles"]:
         if cycle["why"]:
-            print(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}")
+            print(printable(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}"))
         for remark in cycle["diagnosis"]:
             print(f"  look at {remark}")
     if (folder / PLOT).exists():

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.constitution.argv import lerobot_flags, split
+from lefleet.constitution.argv import flags_as_given, lerobot_flags, split
 from lefleet.constitution.checks import Checks, devices_of, environment_of
 from lefleet.constitution.commands import EVAL, TRAIN, judge_command, judge_flags
 from lefleet.constitution.grants import (
@@ -111,7 +111,8 @@ class Rules(Strict, frozen=True, kw_only=True):
         _check_environment(check, config.evaluate.env)
         count = partial(check.cap, "episodes_per_task")
         count(config.evaluate.episodes_per_task, "evaluate.episodes_per_task")
-        count(config.improve.episodes_per_task, "improve.episodes_per_task")
+        if config.improve.method != "none":
+            count(config.improve.episodes_per_task, "improve.episodes_per_task")
         match config.collect:
             case ExpertGrowth(episodes_per_task=schedule):
                 count(max(schedule), "collect.episodes_per_task")
@@ -214,10 +215,12 @@ class Rules(Strict, frozen=True, kw_only=True):
 
     def uses_hardware(self, subject: RunConfig | Request) -> bool:
         """Whether a run or a stage moves something real."""
-        env = (
-            subject.evaluate.env if isinstance(subject, RunConfig) else getattr(subject, "env", {})
-        )
-        flags = {f"env.{name}": value for name, value in env.items()}
+        if isinstance(subject, RunConfig):
+            env = subject.evaluate.env
+            extra = [flag for rung in subject.ladder for flag in rung.extra_args]
+        else:
+            env, extra = getattr(subject, "env", {}), [*getattr(subject, "extra_args", ())]
+        flags = flags_as_given([*named_flags("env", env), *extra])
         simulated = self.constitution.robots.simulated
         return any(not matches(kind, simulated) for _, kind in devices_of(flags, "env"))
 
