@@ -68,9 +68,10 @@ def judge_flags(
     """Flags of one of LeRobot's programs; with `is_file`, the content of a config file of it."""
     for key, value in flags.items():
         _judge_meaning(check, key, value, is_file=is_file)
-        check.argument(program, key, value, is_key_known=is_file or _is_judged(key))
     _judge_data(check, flags)
     _judge_environment(check, flags)
+    for key, value in flags.items():
+        check.argument(program, key, value, is_key_known=is_file or _is_judged(key))
     if path := flags.get("config_path"):
         _judge_config_file(check, program, path)
 

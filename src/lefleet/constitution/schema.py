@@ -20,7 +20,7 @@ _PACKAGED = "default.yaml"
 Words = Annotated[str, Meta(min_length=1)]
 Pattern = Annotated[str, Meta(min_length=1)]
 """A name, or one with * and ? in it."""
-PositiveNumber = Annotated[float, Meta(gt=0.0)]
+PositiveNumber = Annotated[float, Meta(gt=0.0, le=1e12)]
 Bounds = tuple[float, float]
 
 
@@ -215,8 +215,8 @@ def _check_argument(rule: ArgumentRule | None, name: str) -> None:
     if rule is None:
         return
     bounds = [one for one in (rule.min, rule.max) if one is not None]
-    if any(math.isnan(one) for one in bounds):
-        raise BadInput(f"{name}: nan is not a limit.", "Give a number.")
+    if not all(math.isfinite(one) for one in bounds):
+        raise BadInput(f"{name}: {bounds} is no range.", "Give numbers, or leave one side out.")
     if len(bounds) == 2 and bounds[0] > bounds[1]:
         raise BadInput(f"{name}: min {bounds[0]:g} is above max {bounds[1]:g}.", "Swap them.")
     if rule.one_of and bounds:
@@ -226,8 +226,8 @@ def _check_argument(rule: ArgumentRule | None, name: str) -> None:
 def _check_motors(rules: MotorRules, place: str) -> None:
     for joint, (low, high) in rules.limits.items():
         name = f"{place}.limits.{joint}"
-        if math.isnan(low) or math.isnan(high):
-            raise BadInput(f"{name}: nan is not a limit.", "Give two numbers.")
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise BadInput(f"{name}: [{low:g}, {high:g}] is no range.", "Give two finite numbers.")
         if low > high:
             raise BadInput(f"{name}: the smallest, {low:g}, is above {high:g}.", "Swap them.")
         if joint.endswith(".vel") and not low <= 0 <= high:

@@ -104,7 +104,10 @@ def start_command(
         "wandb.enable": "false",
         "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
     }
-    argv = (*_program(request), *_as_flags(flags), *request.extra_args)
+    # A flag that is given twice is refused: LeRobot's parsers do not agree on which one counts.
+    named = {flag.removeprefix("--").partition("=")[0] for flag in request.extra_args}
+    own = {name: value for name, value in flags.items() if name not in named}
+    argv = (*_program(request), *_as_flags(own), *request.extra_args)
     return Invocation(argv, training_environment(policy_type))
 
 

@@ -1,0 +1,1 @@
+"""Rules, their checks, and attempts to walk around them."""

@@ -1,0 +1,480 @@
+"""Every rule, both ways: configs, stages, tasks, robots, servers and rollouts."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lefleet.constitution import (
+    Grants,
+    RolloutFacts,
+    Rules,
+    packaged,
+    restored,
+    rules_for,
+    rules_for_request,
+    stored,
+)
+from lefleet.errors import BadInput, Denied
+from lefleet.loop.config import load_config
+from lefleet.records import (
+    Budgets,
+    CompareRequest,
+    Corrections,
+    DatasetRecord,
+    DatasetSource,
+    EvaluatePlan,
+    EvaluateRequest,
+    ExistingDataset,
+    ExpertDemos,
+    ExpertGrowth,
+    GatePlan,
+    ImprovePlan,
+    ImproveRequest,
+    NotifyPlan,
+    ProfileRequest,
+    Proposal,
+    ProposePlan,
+    Rung,
+    TrainRequest,
+    encode,
+)
+from tests.constitution.cases import config, constitution, dataset, rules, source
+from tests.samples import dataset_record, finished_stage
+from tests.test_repository import ROOT
+
+
+def denied(check, rule: str, *said: str) -> Denied:
+    """`check()` is denied by this rule, with these words in its reason."""
+    with pytest.raises(Denied) as raised:
+        check()
+    error = raised.value
+    assert error.rule == rule
+    assert error.remedy, "a denial says what helps"
+    assert error.exit_code == 4
+    for words in said:
+        assert words in error.reason
+    return error
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("configs/*.yaml")), ids=lambda file: file.stem)
+def test_every_config_that_comes_with_lefleet_is_allowed_as_it_is(file, tmp_path):
+    if file.stem == "serve":
+        pytest.skip("a manifest")
+    run = load_config(file)
+    rules_for(source(), run, tmp_path).check_config(run)
+
+
+OWN = {
+    "an environment": config(evaluate=EvaluatePlan(env={"type": "kitchen", "task": "cook"})),
+    "a dataset on the hub": config(collect=DatasetSource(repo_id="me/data", tasks=("fold",))),
+    "a dataset in a folder": config(collect=DatasetSource(root="/data/mine", tasks=("fold",))),
+    "a checkpoint": config(ladder=(Rung(name="a", init="me/weights"),)),
+    "a policy's setting": config(ladder=(Rung(name="a", policy={"vlm_model_name": "a/b"}),)),
+    "a flag": config(ladder=(Rung(name="a", extra_args=("--peft.r=8",)),)),
+    "a package": config(
+        ladder=(Rung(name="a", extra_args=("--policy.discover_packages_path=my_policy",)),)
+    ),
+    "an upload": config(ladder=(Rung(name="a", extra_args=("--wandb.enable=true",)),)),
+    "a command": config(notify=NotifyPlan(command=("notify-send", "LeFleet"))),
+    "a webhook": config(notify=NotifyPlan(webhook="https://example.org")),
+}
+RULE = {
+    "an environment": "environments",
+    "a dataset on the hub": "datasets",
+    "a dataset in a folder": "datasets",
+    "a checkpoint": "checkpoints",
+    "a policy's setting": "commands.lerobot.scripts.lerobot_train.arguments",
+    "a flag": "commands.lerobot.scripts.lerobot_train.arguments",
+    "a package": "plugins",
+    "an upload": "uploads",
+    "a command": "commands",
+    "a webhook": "uploads",
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_what_the_own_config_names_is_allowed_unless_own_config_is_off(what, tmp_path):
+    run = OWN[what]
+    rules_for(source(), run, tmp_path).check_config(run)
+    strict = rules_for(source(own_config=False), run, tmp_path)
+    denied(lambda: strict.check_config(run), RULE[what])
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_what_one_config_names_is_not_allowed_to_another_run(what, tmp_path):
+    other = rules_for(source(), config(), tmp_path)
+    denied(lambda: other.check_config(OWN[what]), RULE[what])
+
+
+@pytest.mark.parametrize(
+    ("what", "lists"),
+    [
+        (
+            "an environment",
+            {"environments": ["kitch*"], "commands": {"*": {"arguments": {"*": {}}}}},
+        ),
+        ("a dataset on the hub", {"datasets": ["me/*"], "environments": ["*"]}),
+        ("a dataset in a folder", {"datasets": ["/data"], "environments": ["*"]}),
+        ("a checkpoint", {"checkpoints": ["me/weights"], "environments": ["*"]}),
+        ("a package", {"plugins": ["my_*"], "environments": ["*"]}),
+        ("a command", {"commands": {"notify-send": {"positional": ["Le*"]}}}),
+        ("a webhook", {"uploads": True}),
+    ],
+)
+def test_what_is_listed_is_allowed_to_all(what, lists, tmp_path):
+    strict = rules_for(source(own_config=False, **lists), OWN[what], tmp_path)
+    strict.check_config(OWN[what])
+
+
+@pytest.mark.parametrize(
+    ("caps", "run", "said"),
+    [
+        ({"steps": 10}, config(ladder=(Rung(name="big", steps=11),)), "steps of rung big 11"),
+        ({"batch_size": 8}, config(ladder=(Rung(name="big", batch_size=9),)), "batch_size of"),
+        ({"workers": 1}, config(ladder=(Rung(name="big", num_workers=2),)), "num_workers of"),
+        ({"cycles": 2}, config(budgets=Budgets(cycles=3)), "budgets.cycles 3"),
+        ({"pairs": 10}, config(gate=GatePlan(max_pairs=11)), "gate.max_pairs 11"),
+        (
+            {"episodes_per_task": 24},
+            config(collect=ExpertGrowth(episodes_per_task=(2, 25))),
+            "collect.episodes_per_task 25",
+        ),
+        (
+            {"episodes_per_task": 24},
+            config(evaluate=EvaluatePlan(episodes_per_task=25)),
+            "evaluate.episodes_per_task 25",
+        ),
+        (
+            {"episodes_per_task": 29},
+            config(improve=ImprovePlan(method="harvest", episodes_per_task=30)),
+            "improve.episodes_per_task 30",
+        ),
+        ({"wall_hours": 2}, config(), "budgets.wall_hours is not set"),
+        ({"wall_hours": 2}, config(budgets=Budgets(wall_hours=3)), "budgets.wall_hours is 3"),
+        ({"device_hours": 2.5}, config(), "budgets.device_hours is not set; at most 2.5"),
+        (
+            {"llm_tokens": 100},
+            config(propose=ProposePlan(model="openai:x")),
+            "budgets.llm_tokens is not set",
+        ),
+    ],
+)
+def test_a_config_above_a_cap_is_denied_even_though_it_is_its_own(caps, run, said, tmp_path):
+    rule = f"caps.{next(iter(caps))}"
+    limited = rules_for(source(caps=caps), run, tmp_path)
+    error = denied(lambda: limited.check_config(run), rule, said)
+    assert rule in error.remedy
+    assert "test.yaml" in error.remedy
+    rules_for(source(caps={}), run, tmp_path).check_config(run)
+
+
+def test_a_run_that_asks_no_model_needs_no_budget_of_tokens(tmp_path):
+    rules_for(source(caps={"llm_tokens": 5}), config(), tmp_path).check_config(config())
+
+
+STAGES = [
+    (ExpertDemos(episodes_per_task=25), {"episodes_per_task": 24}),
+    (ExpertDemos(episodes={"push": 25}, episodes_per_task=1), {"episodes_per_task": 24}),
+    (ExpertDemos(workers=9), {"workers": 8}),
+    (ExistingDataset(root="/d", tasks=("a",), episodes_per_task=9), {"episodes_per_task": 8}),
+    (Corrections(checkpoint="/c", episodes_per_task=9), {"episodes_per_task": 8}),
+    (TrainRequest(dataset="/d", steps=11), {"steps": 10}),
+    (TrainRequest(dataset="/d", batch_size=11), {"batch_size": 10}),
+    (TrainRequest(dataset="/d", num_workers=11), {"workers": 10}),
+    (EvaluateRequest(checkpoint="/c", episodes_per_task=9), {"episodes_per_task": 8}),
+    (EvaluateRequest(checkpoint="/c", batch_size=9), {"batch_size": 8}),
+    (CompareRequest(checkpoint="/c", baseline="/b", max_pairs=9), {"pairs": 8}),
+    (ImproveRequest(checkpoint="/c", demos="/d", episodes_per_task=9), {"episodes_per_task": 8}),
+    (ProfileRequest(checkpoint="/c", robots=9), {"robots": 8}),
+    (ProfileRequest(checkpoint="/c", episodes=9), {"episodes_per_task": 8}),
+]
+
+
+@pytest.mark.parametrize(("request_", "caps"), STAGES, ids=lambda one: type(one).__name__)
+def test_a_stage_above_a_cap_is_denied_though_a_person_typed_it(request_, caps, tmp_path):
+    typed = rules_for_request(source(caps=caps), request_, tmp_path)
+    denied(lambda: typed.check_request(request_), f"caps.{next(iter(caps))}")
+    rules_for_request(source(caps={}), request_, tmp_path).check_request(request_)
+
+
+FOREIGN = [
+    (ExistingDataset(repo_id="other/data", tasks=("a",)), "datasets"),
+    (ExistingDataset(root="/elsewhere", tasks=("a",)), "datasets"),
+    (ExpertDemos(add_to=("/elsewhere",)), "datasets"),
+    (Corrections(checkpoint="other/weights"), "checkpoints"),
+    (TrainRequest(dataset="/elsewhere"), "datasets"),
+    (TrainRequest(dataset="{own}/d", init="other/weights"), "checkpoints"),
+    (TrainRequest(dataset="{own}/d", policy={"path": "other/weights"}), "checkpoints"),
+    (TrainRequest(dataset="{own}/d", policy={"push_to_hub": "true"}), "uploads"),
+    (TrainRequest(dataset="{own}/d", extra_args=("--job.target=a100",)), "uploads"),
+    (TrainRequest(dataset="{own}/d", extra_args=("--env.type=pusht",)), "environments"),
+    (EvaluateRequest(checkpoint="/elsewhere"), "checkpoints"),
+    (EvaluateRequest(checkpoint="{own}/c", env={"type": "pusht"}), "environments"),
+    (CompareRequest(checkpoint="{own}/c", baseline="other/weights"), "checkpoints"),
+    (ImproveRequest(checkpoint="{own}/c", demos="/elsewhere"), "datasets"),
+    (ProfileRequest(checkpoint="other/weights"), "checkpoints"),
+]
+
+
+@pytest.mark.parametrize(("request_", "rule"), FOREIGN, ids=lambda one: str(one)[:40])
+def test_a_stage_of_a_run_keeps_to_what_its_config_named(request_, rule, tmp_path):
+    text = encode(request_).replace(b"{own}", str(tmp_path).encode())
+    asked = msgspec.json.decode(text, type=type(request_))
+    denied(lambda: rules_for(source(), config(), tmp_path).check_request(asked), rule)
+    rules_for_request(source(), asked, tmp_path).check_request(asked)
+
+
+def test_data_and_checkpoints_in_the_work_folder_are_the_runs_own(tmp_path):
+    own = rules_for(source(own_config=False, environments=["*"]), config(), tmp_path)
+    own.check_request(TrainRequest(dataset=str(tmp_path / "r" / "d"), init=str(tmp_path / "a")))
+    own.check_request(CompareRequest(checkpoint=f"{tmp_path}/a", baseline=f"{tmp_path}/b"))
+    outside = TrainRequest(dataset=f"{tmp_path}/r/../../elsewhere")
+    denied(lambda: own.check_request(outside), "datasets")
+
+
+def test_a_link_out_of_the_work_folder_does_not_make_its_target_the_runs_own(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")
+    own = rules_for(source(), config(), tmp_path / "runs")
+    linked = TrainRequest(dataset=str(tmp_path / "runs" / "link"))
+    denied(lambda: own.check_request(linked), "datasets")
+
+
+def test_a_person_who_names_a_stages_folder_names_the_data_that_its_record_tells_of(tmp_path):
+    elsewhere = dataset(tmp_path / "elsewhere")
+    record: DatasetRecord = dataset_record(root=str(elsewhere))
+    demos = finished_stage(tmp_path / "demos", ExpertDemos(), record)
+    asked = TrainRequest(dataset=str(demos))
+    typed = rules_for_request(source(), asked, tmp_path / "out")
+    typed._checks.dataset(str(elsewhere))
+    denied(lambda: typed._checks.dataset("/other"), "datasets")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kill the lights.",
+        "grab the WEAPON",
+        "use a gun-shaped tool",
+        "k\u200bill the process",
+        "\uff4b\uff49\uff4c\uff4c the process",
+        "pick_up_the_weapon",
+    ],
+)
+def test_a_forbidden_word_is_found_however_it_is_written(text):
+    denied(
+        lambda: rules().check_tasks(["push", text]), "tasks.forbidden_words", repr(text[:9])[1:-1]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["drill a hole", "skilled pick-place", "begun", "push the attacker"]
+)
+def test_a_part_of_a_word_is_not_the_word(text):
+    rules().check_tasks([text])
+
+
+def test_several_words_are_forbidden_only_in_a_row():
+    strict = rules(tasks={"forbidden_words": ["hand over"]})
+    denied(lambda: strict.check_tasks(["Hand  over the cup"]), "tasks.forbidden_words")
+    strict.check_tasks(["move the hand slowly over the cup"])
+
+
+def test_a_long_task_and_one_that_is_not_listed_are_denied():
+    strict = rules(tasks={"max_length": 10, "allowed": ["push", "fold *"]})
+    strict.check_tasks(["push", "fold it"])
+    denied(lambda: strict.check_tasks(["fold " + "x" * 10]), "tasks.max_length", "15 characters")
+    denied(lambda: strict.check_tasks(["pull"]), "tasks.allowed", "pull")
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        config(tasks=("stab the bag",)),
+        config(collect=DatasetSource(repo_id="a/b", tasks=("stab the bag",))),
+        ExpertDemos(tasks=("stab the bag",)),
+        EvaluateRequest(checkpoint="/c", tasks=("stab the bag",)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_words_are_forbidden_in_every_place_that_names_a_task(subject, tmp_path):
+    if isinstance(subject, type(config())):
+        own = rules_for(source(), subject, tmp_path)
+        denied(lambda: own.check_config(subject), "tasks.forbidden_words")
+    else:
+        own = rules_for_request(source(), subject, tmp_path)
+        denied(lambda: own.check_request(subject), "tasks.forbidden_words")
+
+
+def test_a_proposal_keeps_to_words_and_caps():
+    proposal = Proposal(
+        cycle=1, action="demonstrations", episodes={"push": 9}, source="model", why="it fails"
+    )
+    rules(caps={"episodes_per_task": 9}).check_proposal(proposal)
+    limited = rules(caps={"episodes_per_task": 8})
+    denied(lambda: limited.check_proposal(proposal), "caps.episodes_per_task", "push 9")
+    strict = rules(tasks={"forbidden_words": ["push"]})
+    denied(lambda: strict.check_proposal(proposal), "tasks.forbidden_words")
+
+
+HARDWARE_ENVS = [
+    {"type": "gym_manipulator"},
+    {"type": "gym_manipulator", "robot.type": "so101_follower"},
+    {"type": "mine", "robot.type": "so101_follower"},
+    {"type": "mine", "robot.port": "/dev/ttyACM0"},
+    {"type": "mine", "robot": "{type: so101_follower}"},
+    {"type": "mine", "teleop.type": "so101_leader"},
+    {"type": "mine", "inner.robot.type": "so101_follower"},
+]
+
+
+@pytest.mark.parametrize("env", HARDWARE_ENVS, ids=str)
+def test_an_environment_around_a_robot_counts_as_hardware(env, tmp_path):
+    run = config(evaluate=EvaluatePlan(env=env))
+    request = EvaluateRequest(checkpoint=str(tmp_path / "c"), env=env)
+    own = rules_for(source(), run, tmp_path)
+    assert own.uses_hardware(run)
+    assert own.uses_hardware(request)
+    denied(lambda: own.check_config(run), "real_hardware")
+    denied(lambda: own.check_request(request), "real_hardware")
+
+
+def test_flags_of_a_training_may_name_a_robot_too(tmp_path):
+    run = config(ladder=(Rung(name="a", extra_args=("--env.type=gym_manipulator",)),))
+    own = rules_for(source(), run, tmp_path)
+    assert own.uses_hardware(run)
+    denied(lambda: own.check_config(run), "real_hardware")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{}, {"type": "pusht"}, {"type": "gym_manipulator", "robot.type": "lefleet_sim"}],
+    ids=str,
+)
+def test_a_simulation_is_no_hardware(env, tmp_path):
+    run = config(evaluate=EvaluatePlan(env=env))
+    own = rules_for(source(), run, tmp_path)
+    assert not own.uses_hardware(run)
+    own.check_config(run)
+
+
+def test_real_hardware_may_be_allowed_by_type(tmp_path):
+    env = {"type": "gym_manipulator", "robot.type": "so101_follower"}
+    run = config(evaluate=EvaluatePlan(env=env))
+    rules_for(source(real_hardware=True), run, tmp_path).check_config(run)
+    robots = {"simulated": [], "allowed": ["koch_*"]}
+    other = rules_for(source(real_hardware=True, robots=robots), run, tmp_path)
+    denied(lambda: other.check_config(run), "robots.allowed", "so101_follower", "koch_*")
+
+
+ROLLOUT = RolloutFacts(
+    robot="lefleet_sim",
+    teleoperator="keyboard",
+    checkpoint="me/weights",
+    plugins=("my_robot",),
+    config_paths=("/x.yaml",),
+    datasets=("me/data",),
+    tasks=("Push.",),
+    uploads=True,
+)
+
+
+def test_a_rollout_in_simulation_that_a_person_typed_is_allowed():
+    rules(ROLLOUT.grants()).check_rollout(ROLLOUT)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"robot": "so101_follower"}, "real_hardware"),
+        ({"teleoperator": "so101_leader"}, "real_hardware"),
+        ({"tasks": ("Kill it.",)}, "tasks.forbidden_words"),
+    ],
+)
+def test_what_a_person_types_does_not_lift_hardware_and_words(change, rule):
+    facts = msgspec.structs.replace(ROLLOUT, **change)
+    error = denied(lambda: rules(facts.grants()).check_rollout(facts), rule)
+    assert "test.yaml" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("kept", "rule"),
+    [
+        ({"plugins": ("my_robot",)}, "plugins"),
+        ({"config_paths": ("/x.yaml",)}, "config_paths"),
+        ({"checkpoint": "me/weights"}, "checkpoints"),
+        ({"datasets": ("me/data",)}, "datasets"),
+        ({"uploads": True}, "uploads"),
+    ],
+)
+def test_without_own_config_a_rollout_needs_everything_listed(kept, rule):
+    facts = RolloutFacts(robot="lefleet_sim", **kept)
+    denied(lambda: rules(facts.grants(), own_config=False).check_rollout(facts), rule)
+
+
+def test_a_server_loads_what_its_manifest_names_and_nothing_else():
+    own = Grants(checkpoints=("me/weights", "me/adapter"), plugins=("my_policy",))
+    allowed = rules(own)
+    allowed.check_served("me/weights", adapter="me/adapter", plugins=["my_policy"], task="Fold.")
+    denied(lambda: allowed.check_served("other/weights"), "checkpoints")
+    denied(lambda: allowed.check_served("me/weights", adapter="other/a"), "checkpoints")
+    denied(lambda: allowed.check_served("me/weights", plugins=["evil"]), "plugins", "evil")
+    denied(lambda: allowed.check_served("me/weights", task="stab it"), "tasks.forbidden_words")
+
+
+def test_rules_that_are_kept_with_a_run_come_back_as_they_were(tmp_path):
+    own = rules_for(source(), OWN["a command"], tmp_path)
+    kept = msgspec.json.decode(msgspec.json.encode(stored(own)))
+    assert restored(kept) == own
+    assert restored(kept).digest == own.digest == kept["digest"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda kept: kept["constitution"].update(real_hardware=True),
+        lambda kept: kept["constitution"]["caps"].update(steps=None),
+        lambda kept: kept["grants"].update(plugins=["evil"]),
+        lambda kept: kept.update(digest="0" * 64),
+        lambda kept: kept.pop("digest"),
+    ],
+)
+def test_kept_rules_that_were_changed_by_hand_are_denied(change, tmp_path):
+    kept = stored(rules_for(source(), config(), tmp_path))
+    change(kept)
+    denied(lambda: restored(kept), "constitution", "were changed")
+
+
+def test_kept_rules_of_another_schema_are_named():
+    with pytest.raises(BadInput, match="constitution of the run"):
+        restored({"digest": "x", "constitution": {"version": 7}})
+
+
+def test_the_file_is_no_part_of_the_digest():
+    one = Rules(constitution=packaged(), source="/a.yaml")
+    assert one.digest == Rules(constitution=packaged(), source="/b.yaml").digest
+    assert one.digest != Rules(constitution=constitution(uploads=True)).digest
+    assert one.digest != Rules(constitution=packaged(), grants=Grants(plugins=("x",))).digest
+
+
+words = st.text(min_size=1, max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=words, number=st.integers(1, 10**9), cap=st.integers(1, 10**9))
+def test_a_number_passes_exactly_up_to_its_cap(text, number, cap):
+    limited = rules(caps={"steps": cap}, tasks={})
+    asked = TrainRequest(dataset="/d", steps=number)
+    granted = Rules(constitution=limited.constitution, grants=Grants(datasets=("/d",)))
+    if number <= cap:
+        granted.check_request(asked)
+    else:
+        denied(lambda: granted.check_request(asked), "caps.steps", str(number), str(cap))
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=words, after=words)
+def test_a_forbidden_word_between_others_is_always_found(before, after):
+    denied(lambda: rules().check_tasks([f"{before} weapon {after}"]), "tasks.forbidden_words")
