@@ -134,7 +134,7 @@ def test_a_run_that_has_just_begun_says_what_it_does_instead_of_an_empty_table(l
     two_runs.resume_run("b")
     headline, now, _ = lefleet("status", "b")[1].splitlines()
     assert headline.startswith("b: running for ")
-    assert now.startswith("Now:        cycle 0 (1 of 3) · collect: starting the controller, ")
+    assert now.startswith("Now:        cycle 0 (1 of 3): starting the controller, ")
 
 
 def test_scripts_read_the_same(lefleet, running):

@@ -2,12 +2,16 @@
 
     main          entry point: which function runs which command, exit codes, error style
     overview      every command in one line: `lefleet --help`, misspelt commands
-    commands      the arguments of every command but certs, label and lineage
+    commands      the arguments of most commands; those of the others are beside them
     parse         a command line to one of these commands
     usage         mistakes in a command's arguments, in a line each
     checkpoints   RUN, RUN:CYCLE, blessed, folder or hub id to a checkpoint, for all commands
     stages        collect, train, eval, improve, compare
     runs          demo, run, resume, stop
+    approvals     approve, reject
+    events        events of a run as lines
+    constitution  constitution check, explain, diff, init
+    knowledge     knowledge show, lint, search, update
     trial         try
     trial_view    a trial as a table, as lines, and its summary
     view          status, and the view of a run until it ends

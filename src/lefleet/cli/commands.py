@@ -1,4 +1,4 @@
-"""The arguments of every command but certs. Field docstrings are the texts of --help."""
+"""The arguments of most commands. Field docstrings are the texts of --help."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ class DoctorCommand(OutputOptions):
     offline: bool = False
     """Do not contact the hub."""
     systemd: Path | None = None
-    """Only print a systemd user unit that resumes interrupted runs when the machine starts."""
+    """Only print a systemd unit and timer that resume interrupted runs and time out approvals."""
 
 
 @dataclass(frozen=True, kw_only=True)

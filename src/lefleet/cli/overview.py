@@ -64,10 +64,11 @@ NESTED = {
         "list": "List names, and when their certificates expire.",
     },
     "constitution": {
-        "check": "Check a file, and whether it allows a run.",
-        "explain": "Say in plain words what a file or a run allows.",
-        "diff": "Say what one allows that the other does not.",
-        "init": "Write a copy of the rules that come with LeFleet, to be edited.",
+        "check": "Check a constitution.",
+        "explain": "Say in plain words what rules allow.",
+        "diff": "Say in plain words what B allows that A does not, and what it no longer allows.",
+        "init": "Write constitution.yaml to the work folder: a copy of the rules that come with "
+        "LeFleet, to be edited.",
     },
     "knowledge": {
         "show": "List the pages with their status, or show one of them.",

@@ -14,11 +14,14 @@
     preload        imports in the controller what its stages need, so that they can be its forks
     attempts       attempts at stages in the ledger: open, committed, closed
     controller     takes the next step until there is none
+    outlook        knowledge pages and messages, kept up to date
+    diagnosis      why nothing works: measured, judged, and written for people
     status         what a run has come to, as JSON and as files for people
     activity       what a run is doing at this moment, and what it waits for
     success_plot   its success as a picture
 
-Imports `ledger`, `stages`, `stats`, `process`, `records`; `cli` starts controllers and reads. All
+Imports `ledger`, `stages`, `stats`, `process`, `constitution`, `knowledge`, `models`, `notify` and
+`records`; `cli` starts controllers and reads. All
 that a controller knows it reads from the ledger, so any of its processes can be killed at any
 time, and the next one resumes the run.
 """
