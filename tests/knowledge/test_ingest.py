@@ -99,8 +99,9 @@ def test_links_between_pages_and_to_evidence_lead_to_where_it_is(ledger, workdir
         for target in re.findall(r"\]\(([^)]+)\)", page(workdir, path)):
             there = (workdir / FOLDER / path).parent / unquote(target.partition("#")[0])
             targets.add(os.path.relpath(there, workdir))
-    assert {f"{FOLDER}/{path}" for path in PAGES} <= targets
-    evidence = targets - {f"{FOLDER}/{path}" for path in PAGES}
+    own = {f"{FOLDER}/{path}" for path in (*PAGES, "KNOWLEDGE.md")}
+    assert own <= targets
+    evidence = targets - own
     assert all(Path(one).parts[0] == "demo" for one in evidence)
     assert {
         "demo/success.png",
@@ -125,7 +126,7 @@ def test_the_page_of_a_run_tells_what_was_tried_and_why(ledger, workdir):
     said = "promote rejected by anna on 2027-01-15 08:00 UTC: “it shakes \\| a lot”."
     assert f"Cycle 1: {said} Asked: Promote the checkpoint of cycle 1?" in text
     assert said in page(workdir, "policies/small-act.md")
-    assert "**The best checkpoint is that of cycle 0: 15 % of 40 episodes**" in text
+    assert "**The blessed checkpoint is that of cycle 0: 15 % of 40 episodes**" in text
 
 
 def test_a_run_under_way_tells_where_it_is_and_links_no_plot_yet(ledger, workdir):
@@ -193,10 +194,14 @@ def test_data_that_policies_made_is_counted_apart(ledger, workdir):
     assert "The blessed policy made data: 3 of 6 attempts kept, 3 corrections added." in text
 
 
-def test_a_task_that_never_succeeded_says_what_to_look_at(ledger, workdir):
-    PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes=even(0, "push")))
+def test_what_never_succeeded_says_where_to_look(ledger, workdir):
+    run = PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes=even(0, "push")))
+    run.end()
     ingest(ledger, workdir, "demo")
     assert "No checkpoint has ever succeeded" in page(workdir, "tasks/push.md")
+    text = page(workdir, "experiments/demo.md")
+    assert "**No checkpoint is blessed yet.**" in text
+    assert "Why nothing works yet: [demo/diagnosis.md](../../demo/diagnosis.md)" in text
 
 
 def test_a_run_with_its_own_dataset_and_environment_has_pages(ledger, workdir):

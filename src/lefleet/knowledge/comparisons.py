@@ -66,6 +66,7 @@ class Comparison:
 
     @property
     def kind(self) -> tuple[object, ...]:
+        """The same for changes of the same things, whatever the range."""
         after = self.after
         policies = (self.before.policy, after.policy)
         return (after.environment, tuple(sorted(after.tasks)), policies, self.changes)
@@ -76,9 +77,9 @@ class Comparison:
         return self.seed != other.seed and self.root != other.root
 
     def overlaps(self, other: "Comparison") -> bool:
-        """About the same change in the same range."""
+        """Whether a comparison of the same kind is about the same range."""
         (low, high), (from_, to) = sorted(self.span), sorted(other.span)
-        return self.kind == other.kind and (self.span == other.span or (low < to and from_ < high))
+        return self.span == other.span or (low < to and from_ < high)
 
 
 def comparisons(runs: Sequence[RunFacts]) -> list[Comparison]:

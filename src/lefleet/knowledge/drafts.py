@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from lefleet.knowledge.bundle import ABOUT
 from lefleet.knowledge.comparisons import Comparison, comparisons
 from lefleet.knowledge.facts import ALL, Measurement, RunFacts
 from lefleet.knowledge.front_matter import PageSource, PageStatus, PageType, moment
@@ -43,6 +44,7 @@ class Known:
     def run(self, name: str) -> RunFacts | None:
         return next((one for one in self.runs if one.run == name), None)
 
+    @cached_property
     def measured(self) -> list[Measurement]:
         """Of single tasks, oldest first."""
         found = [
@@ -55,10 +57,10 @@ class Known:
         return sorted(found, key=lambda one: one.events)
 
     def tasks(self) -> list[str]:
-        return list(dict.fromkeys(one.tasks[0] for one in self.measured()))
+        return list(dict.fromkeys(one.tasks[0] for one in self.measured))
 
     def policies(self) -> list[str]:
-        return list(dict.fromkeys(one.policy for one in self.measured()))
+        return list(dict.fromkeys(one.policy for one in self.measured))
 
 
 def page_path(kind: PageType, name: str) -> str:
@@ -135,7 +137,7 @@ def lesson_items(told: Sequence[Lesson]) -> str:
             f"**{escape(one.headline)}**{escape(one.detail, 4000)}\n"
             f"  - {one.status}; {cycles}; events {_short(events)}; lesson `{one.id}`"
         )
-    return bullets(items)
+    return f"{bullets(items)}\n\nHow to read this: {link(ABOUT, f'../{ABOUT}')}"
 
 
 def _short(events: list[int]) -> str:

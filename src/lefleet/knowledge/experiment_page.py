@@ -54,11 +54,11 @@ def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
     )
     sections = {
         "summary": _summary(run),
-        "cycles": _cycles(run),
         "lessons": f"## What was learned\n\n{_lessons(run, told)}\n",
+        "cycles": _cycles(run),
         "people": _people(run),
-        "files": _files(run),
         "next": f"## Next step\n\n{bullets(_next(run))}\n",
+        "files": _files(run),
     }
     return Draft(page_path("experiment", run.run), fields, sections)
 
@@ -77,6 +77,9 @@ def _summary(run: RunFacts) -> str:
         origin = page_link("experiment", run.origin.run)
         lines.append(f"Started from cycle {run.origin.cycle} of {origin}.")
     lines += ["", _result(run)]
+    rates = [percent(e.result.overall.rate) for c in run.cycles if (e := c.evaluation())]
+    if len(rates) > 1:
+        lines.append(f"Success over the cycles: {' → '.join(rates)}.")
     if _has_plots(run):
         lines += ["", f"!{file_link(f'{run.run}/success.png', 'success over the cycles')}"]
     return "\n".join(lines) + "\n"
@@ -90,12 +93,10 @@ def _result(run: RunFacts) -> str:
     if not blessed:
         return "**No checkpoint is blessed yet.**"
     if cycle is None or evaluation is None:
-        return (
-            f"**The best checkpoint is still that of the run it started from**, `{blessed[:12]}`."
-        )
+        return f"**The blessed checkpoint is that of the run it started from**, `{blessed[:12]}`."
     overall = evaluation.result.overall
     return (
-        f"**The best checkpoint is that of cycle {cycle.index}: {percent(overall.rate)} of "
+        f"**The blessed checkpoint is that of cycle {cycle.index}: {percent(overall.rate)} of "
         f"{overall.episodes} episodes** (95 % interval {interval(overall.interval)} %), digest "
         f"`{blessed[:12]}`."
     )
@@ -165,7 +166,7 @@ def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
         )
     if decision := cycle.decision:
         lines.append(f"Decision: **{decision.decision}**, {escape(decision.why, 600)}")
-        lines += [f"Look at {escape(line)}" for line in decision.diagnosis]
+        lines += [f"Diagnosis, {escape(line)}" for line in decision.diagnosis]
     lines += [f"Asked a person: {answer_words(row)}" for row in cycle.approvals]
     lines += [
         f"Denied by the constitution: {escape(', '.join(map(str, one.values())), 600)}"
@@ -273,17 +274,18 @@ def _next(run: RunFacts) -> list[str]:
         return ["The run continues by itself."]
     if run.state in ("failed", "denied"):
         return [f"Remove the cause ({escape(run.reason)}), then: `lefleet resume {name}`."]
+    is_useless = last is not None and not last.blessed
+    why = [f"Why nothing works yet: {file_link(f'{run.run}/diagnosis.md')}"] if is_useless else []
     if run.state == "stopped":
-        return [f"Continue it: `lefleet resume {name}`."]
-    if last is None or not last.blessed:
-        found = [f"Look at {escape(line)}" for line in last.diagnosis] if last else []
-        return [*found, "Nothing worked yet: check data, loss and horizon before a bigger policy."]
+        return [*why, f"Continue it: `lefleet resume {name}`."]
+    if last is None or is_useless:
+        return [*why, "Check data, loss and horizon before you try a bigger policy."]
     further = f"`lefleet resume {name} --budgets.cycles={run.config.budgets.cycles + 2}`"
     again = f"`lefleet run -c FILE --name={name}-2 --seed={run.config.seed + 1}`"
     return [
         f"Continue it: {further}",
         f"See whether it holds with another seed: {again}",
-        f"Watch the best checkpoint: `lefleet try {name}`",
+        f"Watch the blessed checkpoint: `lefleet try {name}`",
     ]
 
 

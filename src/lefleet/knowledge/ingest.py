@@ -8,7 +8,7 @@ from lefleet.knowledge.drafts import Known
 from lefleet.knowledge.experiment_page import experiment_draft
 from lefleet.knowledge.facts import RunFacts, read_facts
 from lefleet.knowledge.fences import Unreadable
-from lefleet.knowledge.merge import Draft, merge
+from lefleet.knowledge.merge import DRAFT, Draft, draft_digest, merge
 from lefleet.knowledge.policy_page import policy_draft
 from lefleet.knowledge.task_page import task_draft
 from lefleet.ledger import Ledger, RunRow
@@ -31,11 +31,19 @@ def ingest(ledger: Ledger, workdir: Path, run: str, ending: RunRow | None = None
         facts = known.run(run)
         if facts is None:
             return []
-        return write_pages(ledger, folder, drafts_of(known, facts))
+        marks = ledger.sections.every()
+        drafts = [one for one in drafts_of(known, facts) if not _is_written(folder, one, marks)]
+        return write_pages(ledger, folder, drafts)
+
+
+def _is_written(folder: Path, draft: Draft, marks: dict[str, dict[str, str]]) -> bool:
+    """Whether the page is there and the ledger had nothing else to tell when it was written."""
+    mark = marks.get(draft.path, {}).get(DRAFT)
+    return mark == draft_digest(draft) and (folder / draft.path).exists()
 
 
 def update(ledger: Ledger, workdir: Path) -> list[str]:
-    """Bring the pages of all runs up to date."""
+    """Bring the pages of all runs up to date, whatever was written before."""
     folder = workdir / FOLDER
     with locked(folder):
         return write_pages(ledger, folder, all_drafts(Known(read_facts(ledger))))
@@ -95,12 +103,13 @@ def _write(ledger: Ledger, folder: Path, draft: Draft) -> bool:
     for _ in range(_TRIES):
         current, marks = read_text(path), ledger.sections.digests(draft.path)
         merged = merge(current, draft, marks)
+        settled = merged.after | {DRAFT: draft_digest(draft)}
         if merged.text == current:
-            _mark(ledger, draft.path, marks, merged.after)
+            _mark(ledger, draft.path, marks, settled)
             return False
         _mark(ledger, draft.path, marks, merged.before)
         if replace(path, current, merged.text):
-            _mark(ledger, draft.path, merged.before, merged.after)
+            _mark(ledger, draft.path, marks | merged.before, settled)
             return True
     return False
 

@@ -56,43 +56,42 @@ def sources(measured: Iterable[Measurement]) -> tuple[PageSource, ...]:
 def lessons(found: Sequence[Comparison]) -> list[Lesson]:
     """One for each change that was tried, in the order in which it was first tried."""
     groups: dict[tuple[object, ...], list[Comparison]] = {}
+    kinds: dict[tuple[object, ...], list[Comparison]] = {}
     for one in found:
         groups.setdefault(one.key, []).append(one)
-    return [_lesson(own, found) for own in groups.values()]
+        kinds.setdefault(one.kind, []).append(one)
+    return [_lesson(own, kinds[own[0].kind]) for own in groups.values()]
 
 
-def _lesson(own: list[Comparison], every: Sequence[Comparison]) -> Lesson:
+def _lesson(own: list[Comparison], alike: Sequence[Comparison]) -> Lesson:
+    """Of comparisons of the same change; `alike` are those of the same kind in any range."""
+    first = own[0]
     shown = next((one for one in own if one.direction), None)
-    told, status, detail = list(own), "observed-once", _detail(own[0])
+    again: list[Comparison] = []
+    against: list[Comparison] = []
     if shown is not None:
-        related = [one for one in every if one.overlaps(shown)]
-        against = [
-            one for one in related if one.direction == -shown.direction and one.order > shown.order
-        ]
+        related = [one for one in alike if one.overlaps(shown)]
         same = [one for one in related if one.direction == shown.direction]
         again = [one for one in same if one.is_independent_of(shown)]
-        if against:
-            status = "contradicted"
-        elif again:
-            status = "replicated"
-        told += [one for one in (*again, *against) if one not in told]
-    for one in sorted(told, key=lambda one: one.order)[:_MOST]:
-        if one is not own[0]:
-            detail += f" {_further(one, shown)}"
-    if (more := len(told) - _MOST) > 0:
-        detail += f" {counted(more, 'further comparison')}."
+        opposite = [one for one in related if one.direction == -shown.direction]
+        against = [one for one in opposite if one.order > shown.order]
+    told = list({id(one): one for one in (first, *against, *again, *own)}.values())
+    spelled = sorted(told[1:_MOST], key=lambda one: one.order)
+    more = len(told) - 1 - len(spelled)
     return Lesson(
-        id=_id(own[0]),
-        status=status,  # type: ignore[arg-type]
-        tasks=own[0].after.tasks,
-        headline=headline(own[0]),
-        detail=detail,
+        id=_id(first),
+        status="contradicted" if against else "replicated" if again else "observed-once",
+        tasks=first.after.tasks,
+        headline=headline(first),
+        detail=_detail(first)
+        + "".join(f" {_further(one, shown)}" for one in spelled)
+        + (f" Also {counted(more, 'further comparison')}." if more else ""),
         comparisons=tuple(sorted(told, key=lambda one: one.order)),
     )
 
 
 _MOST = 5
-"""Comparisons that a lesson spells out."""
+"""Comparisons that a lesson spells out; those that contradict it come first."""
 
 
 def _further(one: Comparison, shown: Comparison | None) -> str:

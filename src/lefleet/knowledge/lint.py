@@ -217,7 +217,7 @@ def _contradictions(known: Known) -> list[Finding]:
                 )
             )
     for task in known.tasks():
-        measured = [one for one in known.measured() if one.tasks == (task,)]
+        measured = [one for one in known.measured if one.tasks == (task,)]
         found += [
             Finding(
                 page=page_path("task", task),

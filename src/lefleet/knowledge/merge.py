@@ -28,6 +28,8 @@ HUMAN = "human"
 _ABSENT = "absent"
 STATUS = "front:status"
 """The mark of the page's status, which is one field and no section."""
+DRAFT = "page:draft"
+"""The mark of the whole draft that was written last."""
 
 
 class Draft(NamedTuple):
@@ -39,6 +41,10 @@ class Draft(NamedTuple):
     """Of the front matter."""
     sections: dict[str, str]
     """Markdown by name, in the order of the page."""
+
+
+def draft_digest(draft: Draft) -> str:
+    return digest(repr(draft))
 
 
 class Merged(NamedTuple):

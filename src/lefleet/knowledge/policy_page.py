@@ -29,7 +29,7 @@ def policy_draft(known: Known, policy: str) -> Draft:
         for cycle in run.cycles
         if cycle.measured and (rung := run.rung(cycle)) and rung.name == policy
     ]
-    measured = [one for one in known.measured() if one.policy == policy]
+    measured = [one for one in known.measured if one.policy == policy]
     told = [
         one
         for one in known.lessons

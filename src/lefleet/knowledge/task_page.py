@@ -25,7 +25,7 @@ def task_draft(known: Known, task: str) -> Draft:
     """Of a task that was evaluated at least once."""
     from lefleet.stages.contract import task_text
 
-    measured = [one for one in known.measured() if one.tasks == (task,)]
+    measured = [one for one in known.measured if one.tasks == (task,)]
     told = [one for one in known.lessons if one.tasks == (task,)]
     fields = front("task", task, told, sources(measured[-MOST_ROWS:]), known)
     text = task_text(task)

@@ -40,6 +40,14 @@ class SectionStore:
             rows = connection.execute(select(table).filter_by(page=page))
             return {row.section: row.digest for row in rows}
 
+    def every(self) -> dict[str, dict[str, str]]:
+        """The marks of all pages."""
+        found: dict[str, dict[str, str]] = {}
+        with self._reads.connect() as connection:
+            for row in connection.execute(select(schema.knowledge_section)):
+                found.setdefault(row.page, {})[row.section] = row.digest
+        return found
+
     def write(self, page: str, digests: dict[str, str]) -> None:
         """Remember what is about to be written, before the file is."""
         table = schema.knowledge_section
