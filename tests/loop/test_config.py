@@ -93,6 +93,7 @@ def test_the_last_override_of_a_field_counts(load):
         (f"--name={'a' * 101}", "name"),
         ("--name=blessed", "name"),
         ("--name=comparisons", "name"),
+        ("--name=knowledge", "name"),
         ("--device=gpu", "device"),
         ("--device='cuda:'", "device"),
         ("--ladder=[{name: a, rename_map: {a: b}}]", "ladder[0].rename_map"),

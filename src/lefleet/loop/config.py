@@ -27,6 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RESERVED = {
     "blessed": "it means the newest blessed checkpoint",
     "comparisons": "lefleet compare writes to the folder of that name",
+    "knowledge": "knowledge pages are in the folder of that name",
 }
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu)(:\d+)?")
 
