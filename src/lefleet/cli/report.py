@@ -20,6 +20,7 @@ from lefleet.cli.progress import duration, progress_text
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.activity import Activity, activity, is_interrupted
+from lefleet.loop.diagnosis import PAGE as DIAGNOSIS
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import stored_config
 from lefleet.loop.status import run_status
@@ -202,12 +203,15 @@ def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
             print(printable(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}"))
         for remark in cycle["diagnosis"]:
             print(f"  look at {remark}")
+    if (folder / DIAGNOSIS).exists():
+        print(f"Diagnosis:  {folder / DIAGNOSIS}")
     if (folder / PLOT).exists():
         print(f"Plot:       {folder / PLOT}")
     print(f"Videos:     {_videos(folder, config)}")
+    program, flag = _program(), workdir_flag(folder.parent)
+    print(f"Learned:    {program} knowledge show {status['id']}{flag}")
     if status["blessed_path"]:
         print(f"Blessed:    {status['blessed_path']}")
-        program, flag = _program(), workdir_flag(folder.parent)
         if not config.evaluate.env:
             print(f"Try it:     {program} try {status['id']}{flag}")
         print(

@@ -23,6 +23,7 @@ from lefleet.loop.approvals import (
 )
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.decide import make_decision
+from lefleet.loop.diagnosis import write_diagnosis
 from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
 from lefleet.loop.outlook import Outlook
 from lefleet.loop.preload import Preload
@@ -118,6 +119,8 @@ class Controller:
         # A full disk must not hide how the run ended; these files can be made at any time.
         try:
             write_summary(self._ledger, row, self._folder)
+            if row.state != "waiting":
+                write_diagnosis(self._ledger, row, self._folder)
         except OSError:
             traceback.print_exc()
 
