@@ -179,3 +179,14 @@ def test_a_training_says_where_it_starts(tmp_path, changes, starts):
     of = RunConfig(name="r", ladder=(rung,), budgets=Budgets(cycles=2), **changes)
     lines = [line for line in plan_lines(of, tmp_path) if line.startswith("  train:")]
     assert lines == [f"  train: 1000 steps of act{start}" for start in starts]
+
+
+def test_a_plan_says_what_proposals_and_people_may_change(tmp_path):
+    flags = ("--propose.split=failure", "--improve.method=auto", "--approvals.promote=human")
+    flags += ("--propose.model=openai-chat:m@http://127.0.0.1:9/v1",)
+    plain = "\n".join(plan_lines(load_config(CONFIGS / "demo.yaml"), tmp_path / "r"))
+    governed = "\n".join(plan_lines(load_config(CONFIGS / "demo.yaml", flags), tmp_path / "r"))
+    for words in ("fail more often", "is asked before each cycle", "wait for a person", "auto"):
+        assert words not in plain
+    for words in ("fail more often", "openai-chat:m", "promotions wait for a person", "helped"):
+        assert words in governed

@@ -37,6 +37,7 @@ def plan_lines(
     yield "rungs: " + ", then ".join(f"{rung.name} ({rung.policy_type})" for rung in config.ladder)
     if origin is not None:
         yield from _origin_lines(config, origin)
+    yield from _governed_lines(config)
     if config.budgets.cycles > 1:
         rung = config.ladder[first_rung(config, origin)].name
         yield f"shown as if the checkpoint of every cycle were blessed, all on rung {rung}"
@@ -56,6 +57,20 @@ def plan_lines(
             yield from _stage_lines(
                 _planned_inputs(config, run_folder, origin, cycle, blessed), step
             )
+
+
+def _governed_lines(config: RunConfig) -> Iterator[str]:
+    """What a proposal or a person may change of this plan."""
+    if config.propose.split == "failure":
+        yield "demonstrations: shown split evenly; the run gives more to tasks that fail more often"
+    if config.propose.model:
+        yield f"model: {config.propose.model} is asked before each cycle, within the same limits"
+    if config.improve.method == "auto":
+        yield "improve: shown as corrections; the run chooses what helped before, or none"
+    plan = config.approvals
+    modes = {"promotions": plan.promote, "escalations": plan.escalate}
+    if waiting := [name for name, mode in modes.items() if mode == "human"]:
+        yield f"approvals: {' and '.join(waiting)} wait for a person"
 
 
 def _planned_steps(config: RunConfig, cycle: int, *, has_gate: bool) -> tuple[str, ...]:
