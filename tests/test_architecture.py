@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lefleet
+import lefleet.knowledge
 import lefleet.ledger
 import lefleet.policy
 import lefleet.process
@@ -82,6 +83,7 @@ PUBLIC = {
         progress_of success_of""",
     lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
         oom_kills processes_marked stop""",
+    lefleet.knowledge: "Finding context ingest lint pages search suggestions update",
     lefleet.ledger: "ApprovalRow AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
         RtcSettings ServedPolicy load_policy""",

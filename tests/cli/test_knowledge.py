@@ -39,7 +39,9 @@ def test_the_list_names_pages_and_statuses(lefleet, folder):
     assert "observed-once" in out
 
 
-@pytest.mark.parametrize("name", ["push", "tasks/push.md", "tasks/push"])
+@pytest.mark.parametrize(
+    "name", ["push", "tasks/push.md", "tasks/push", "runs/knowledge/tasks/push.md"]
+)
 def test_a_page_is_shown_for_reading(lefleet, folder, name):
     code, out, _ = lefleet("knowledge", "show", name)
     assert code == 0

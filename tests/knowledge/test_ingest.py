@@ -351,6 +351,23 @@ def test_a_person_who_saves_while_a_page_is_written_loses_nothing(ledger, workdi
     assert "2 → 8 demonstrations" in page(workdir, "tasks/push.md")
 
 
+def test_a_kill_that_left_a_second_name_of_a_page_tears_nothing(ledger, workdir, monkeypatch):
+    """A new page has two names for an instant; what is written next must not be the page itself."""
+    run = PlayedRun(ledger, workdir, "demo")
+    run.play(Cycle(demos=2, successes=even(0), decision="baseline"))
+    ingest(ledger, workdir, "demo")
+    path = workdir / FOLDER / "tasks/push.md"
+    os.link(path, path.with_name(".push.md.partial"))
+    before, seen, fsync = path.read_text(), [], os.fsync
+    monkeypatch.setattr(
+        bundle.os, "fsync", lambda file: (fsync(file), seen.append(path.read_text()))
+    )
+    run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
+    ingest(ledger, workdir, "demo")
+    assert set(seen) == {before, path.read_text()}
+    assert before != path.read_text()
+
+
 def test_a_file_that_cannot_be_written_is_an_error_of_one_line_after_all_others(ledger, workdir):
     demo_like(ledger, workdir)
     (workdir / FOLDER / "tasks/.push.md.partial").mkdir(parents=True)

@@ -125,6 +125,20 @@ def test_a_ledger_that_does_not_know_a_page_is_reported(clean, workdir, tmp_path
     assert {one.rule for one in found} == {"provenance", "link"}
 
 
+def test_pages_of_people_are_welcome(clean, workdir):
+    """In a folder of their own, or confirmed by whoever wrote them."""
+    (workdir / FOLDER / "ideas").mkdir()
+    (workdir / FOLDER / "ideas/grippers.md").write_text("no front matter\n")
+    text = (workdir / FOLDER / "tasks/push.md").read_text()
+    front = text.partition("lessons:")[0].replace("name: push", "name: stacking")
+    mine = front.replace("status: observed-once", "status: human-confirmed")
+    page = workdir / FOLDER / "tasks/stacking.md"
+    page.write_text(f"{mine}provenance: []\n---\nBlocks slip when they are dusty.\n")
+    assert lint(clean, workdir) == []
+    page.write_text(f"{front}provenance: []\n---\nBlocks slip when they are dusty.\n")
+    assert rules(clean, workdir) == [("tasks/stacking.md", "provenance")]
+
+
 def test_contradictions_become_suggestions_for_the_next_proposal(ledger, workdir):
     two_cycles(ledger, workdir, "a", 0, 18)
     two_cycles(ledger, workdir, "b", 19, 3, seed=1)

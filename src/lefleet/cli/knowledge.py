@@ -107,8 +107,9 @@ def _show(command: KnowledgeShowCommand, workdir: Path) -> int:
     from lefleet.knowledge.fences import Unreadable
     from lefleet.knowledge.front_matter import read_page
 
-    entry = _find(command.page, pages(workdir))
-    path = workdir / FOLDER / entry.page
+    folder = workdir / FOLDER
+    entry = _find(_name(command.page, folder), pages(workdir))
+    path = folder / entry.page
     try:
         text = read_text(path) or ""
         page = read_page(text)
@@ -125,6 +126,12 @@ def _show(command: KnowledgeShowCommand, workdir: Path) -> int:
     _print_markdown(page.body)
     out.print(Text(printable(str(path)), "dim"))
     return 0
+
+
+def _name(given: str, folder: Path) -> str:
+    """As it is, or relative to the folder where it is the path of a file in it."""
+    path = Path(given).absolute()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else given
 
 
 def _find(name: str, found: "list[PageEntry]") -> "PageEntry":

@@ -10,11 +10,17 @@ from pathlib import Path
 
 from lefleet.errors import LeFleetError
 from lefleet.knowledge.fences import Unreadable
+from lefleet.knowledge.front_matter import PageType
 from lefleet.stages.folder import write_durably
 
 FOLDER = "knowledge"
 SCHEMA = "schema.json"
 ABOUT = "KNOWLEDGE.md"
+FOLDERS: dict[PageType, str] = {
+    "task": "tasks",
+    "policy": "policies",
+    "experiment": "experiments",
+}
 _LOCK = ".lock"
 LOCK_WAIT_S = 60.0
 _PACKAGE = "lefleet.knowledge"
@@ -59,8 +65,8 @@ def write_about(folder: Path) -> None:
 
 
 def page_files(folder: Path) -> list[str]:
-    """Every page, relative to the folder."""
-    found = folder.glob("*/*.md")
+    """Every page, relative to the folder. Other folders in it belong to people."""
+    found = [path for name in FOLDERS.values() for path in (folder / name).glob("*.md")]
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
@@ -82,7 +88,9 @@ def replace(path: Path, before: str | None, text: str) -> bool:
     """Write `text` in one step, unless a person changed the file since it was read: then False."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    # A kill between link and unlink leaves two names of the page itself.
+    partial.unlink(missing_ok=True)
+    with partial.open("xb") as file:
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
@@ -93,7 +101,9 @@ def replace(path: Path, before: str | None, text: str) -> bool:
             os.link(partial, path)
         except FileExistsError:
             return False
-        partial.unlink()
+        except OSError:  # A file system without hard links.
+            partial.replace(path)
+        partial.unlink(missing_ok=True)
     else:
         partial.replace(path)
     parent = os.open(path.parent, os.O_RDONLY)

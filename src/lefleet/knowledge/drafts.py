@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lefleet.knowledge.bundle import ABOUT
+from lefleet.knowledge.bundle import ABOUT, FOLDERS
 from lefleet.knowledge.comparisons import Comparison, comparisons
 from lefleet.knowledge.facts import ALL, Measurement, RunFacts
 from lefleet.knowledge.front_matter import PageSource, PageStatus, PageType, moment
@@ -16,11 +16,6 @@ from lefleet.knowledge.markup import bullets, clean, escape, interval, link, per
 from lefleet.ledger import ApprovalRow
 from lefleet.records import CheckpointRecord, Rate
 
-FOLDERS: dict[PageType, str] = {
-    "task": "tasks",
-    "policy": "policies",
-    "experiment": "experiments",
-}
 WORK = "../.."
 """From a page to the work folder."""
 MOST_ROWS = 60
@@ -40,6 +35,11 @@ class Known:
     @cached_property
     def lessons(self) -> list[Lesson]:
         return lessons(self.comparisons)
+
+    @cached_property
+    def times(self) -> dict[int, float]:
+        """When each event happened, by its id."""
+        return {event: at for run in self.runs for event, at in run.times.items()}
 
     def run(self, name: str) -> RunFacts | None:
         return next((one for one in self.runs if one.run == name), None)
@@ -101,8 +101,7 @@ def front(
     **further: Any,
 ) -> dict[str, Any]:
     """The fields of a page; `told` are its lessons."""
-    times = {event: at for run in known.runs for event, at in run.times.items()}
-    newest = max(times[event] for one in provenance for event in one.events)
+    newest = max(known.times[event] for one in provenance for event in one.events)
     return {
         "name": clean(name) or slug(name),
         "type": kind,

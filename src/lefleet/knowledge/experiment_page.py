@@ -29,6 +29,10 @@ from lefleet.knowledge.merge import Draft
 
 ENDED = ("finished", "stopped", "failed")
 """States in which a run has its plots."""
+_MOST_NAMES = 8
+"""Tasks, films or failed attempts of a cycle that are listed."""
+_MOST_CYCLES = 10
+"""Columns of the table of tasks: the newest cycles."""
 
 
 def experiment_draft(known: Known, run: RunFacts) -> Draft | None:
@@ -110,9 +114,10 @@ def _cycles(run: RunFacts) -> str:
         text += table(columns, (_row(run, cycle) for cycle in evaluated))
         text += "\n\nSuccess in the fixed block, with its exact 95 % interval; the seeds are the "
         text += "same in every cycle.\n\n"
-        heads = ("task", *(f"cycle {cycle.index}" for cycle in evaluated))
+        shown = evaluated[-_MOST_CYCLES:]
+        heads = ("task", *(f"cycle {cycle.index}" for cycle in shown))
         text += table(
-            heads, ([page_link("task", task), *_of_task(task, evaluated)] for task in run.tasks())
+            heads, ([page_link("task", task), *_of_task(task, shown)] for task in run.tasks())
         )
         text += "\n"
     for cycle in run.cycles:
@@ -142,7 +147,7 @@ def _of_task(task: str, cycles: list[CycleFacts]) -> list[str]:
 def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
     """What happened in a cycle, one line each."""
     lines = []
-    if cycle.proposal:
+    if cycle.proposal and cycle.proposal.why:
         lines.append(f"Proposed by {escape(cycle.proposal.source)}: {escape(cycle.proposal.why)}")
     if data := cycle.dataset():
         lines.append(_data_line(cycle))
@@ -183,7 +188,7 @@ def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
         )
     lines += [
         f"{one.stage}, attempt {one.attempt} {one.state}: {escape(one.error)}"
-        for one in cycle.troubles
+        for one in cycle.troubles[-_MOST_NAMES:]
     ]
     return [*lines, _evidence(run, cycle)]
 
@@ -192,7 +197,11 @@ def _data_line(cycle: CycleFacts) -> str:
     data = cycle.dataset()
     if data is None:
         return ""
-    tasks = listed([f"{count} of “{escape(text)}”" for text, count in data.tasks.items()])
+    counts = set(data.tasks.values())
+    if len(data.tasks) > _MOST_NAMES and len(counts) == 1:
+        tasks = f"{counts.pop()} of each of {len(data.tasks)} tasks"
+    else:
+        tasks = listed([f"{count} of “{escape(text)}”" for text, count in data.tasks.items()])
     new = f", {data.added.episodes} of them new" if data.added else ""
     return f"Data: {counted(len(data.episodes), 'episode')}{new}: {tasks}."
 
@@ -204,11 +213,14 @@ def _evidence(run: RunFacts, cycle: CycleFacts) -> str:
     ]
     if cycle.gate() and _has_plots(run):
         links.append(file_link(f"{run.run}/evidence_cycle_{cycle.index}.png", "plot of the gate"))
-    films = [film for one in cycle.measured.values() for film in one.films]
+    films = list(dict.fromkeys(film for one in cycle.measured.values() for film in one.films))
     links += [
         file_link(film.path, f"film of {film.task} ({'success' if film.success else 'failure'})")
-        for film in dict.fromkeys(films)
+        for film in films[:_MOST_NAMES]
     ]
+    if len(films) > _MOST_NAMES:
+        videos = f"{stage_path(run.run, cycle.index, 'evaluate')}/videos"
+        links.append(file_link(videos, f"{len(films)} films in all"))
     events = ", ".join(map(str, cycle.event_ids))
     links.append(f"events {events} in {file_link(f'{run.run}/events.jsonl', 'events.jsonl')}")
     return f"Evidence: {', '.join(links)}."

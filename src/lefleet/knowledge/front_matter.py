@@ -15,7 +15,7 @@ PageType = Literal["task", "policy", "experiment"]
 PageStatus = Literal["observed-once", "replicated", "contradicted", "human-confirmed"]
 CONFIRMED = "human-confirmed"
 """Only people write this one."""
-_LARGEST = 1_000_000
+_LARGEST = 4_000_000
 _PAGE = re.compile(
     r"(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE
 )

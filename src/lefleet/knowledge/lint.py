@@ -94,16 +94,20 @@ def _unresolved(ledger: Ledger, pages: dict[str, PageText]) -> list[Finding]:
     found = []
     for path, events in named.items():
         lost = [str(event) for event, run in events if runs.get(event) != run]
-        if lost or not events:
-            what = f"{_some(lost)} not in the ledger" if lost else "no event of the ledger is named"
-            found.append(
-                Finding(
-                    page=path,
-                    rule="provenance",
-                    text=f"provenance: {what}.",
-                    suggestion=f"Restore the ledger that the page came from, or: {_UPDATE}",
-                )
+        if lost:
+            what = f"{_some(lost)} not in the ledger"
+        elif not events and pages[path].front.status != CONFIRMED:
+            what = "no event of the ledger is named"
+        else:
+            continue
+        found.append(
+            Finding(
+                page=path,
+                rule="provenance",
+                text=f"provenance: {what}.",
+                suggestion=f"Restore the ledger that the page came from, or: {_UPDATE}",
             )
+        )
     return found
 
 
