@@ -37,7 +37,7 @@ class Size(NamedTuple):
 
 TASKS = ("peg-insert-side", "push", "door-open", "drawer-open")
 FULL = Size(seeds=7, base=1, added=(3, 4), steps=800, looked_at=20, judged=50)
-QUICK = Size(seeds=2, base=1, added=(2,), steps=20, looked_at=2, judged=2)
+QUICK = Size(seeds=1, base=1, added=(2,), steps=20, looked_at=2, judged=2)
 
 
 class SeedOutcome(NamedTuple):
@@ -47,6 +47,8 @@ class SeedOutcome(NamedTuple):
     """New demonstrations by arm, later cycle and task."""
     results: dict[str, PolicyResult]
     """Of the first cycle, on the episodes that made the first split, and of each arm."""
+    frames: dict[str, int]
+    """That each arm was trained on in the end."""
 
 
 def measure(workshop: Workshop) -> Section:
@@ -66,7 +68,7 @@ def _one_seed(workshop: Workshop, size: Size, seed: int) -> SeedOutcome:
     base, _ = workshop.stage(demos)
     start, _ = workshop.stage(_training(size, base, seed))
     known = _judge(workshop, start, size.looked_at, int(SeedBlock.EVALUATE) + first)
-    outcome = SeedOutcome({}, {BASE: known})
+    outcome = SeedOutcome({}, {BASE: known}, {})
     for arm in ARMS:
         outcome.splits[arm] = []
         parts, checkpoint, result = [base / "dataset"], start, known
@@ -79,7 +81,7 @@ def _one_seed(workshop: Workshop, size: Size, seed: int) -> SeedOutcome:
                 seed=first + 1000 * cycle,
                 add_to=tuple(map(str, parts)),
             )
-            data, _ = workshop.stage(more)
+            data, dataset = workshop.stage(more)
             checkpoint, _ = workshop.stage(_training(size, data, seed, init=str(checkpoint)))
             is_last = cycle == len(size.added)
             result = (
@@ -89,6 +91,7 @@ def _one_seed(workshop: Workshop, size: Size, seed: int) -> SeedOutcome:
             )
             parts.append(data / "dataset")
             outcome.splits[arm].append(split)
+            outcome.frames[arm] = dataset.frames
         outcome.results[arm] = result
     return outcome
 
@@ -120,6 +123,7 @@ def _judge(workshop: Workshop, checkpoint: Path, episodes: int, seed: int) -> Po
 
 def _section(size: Size, outcomes: Sequence[SeedOutcome]) -> Section:
     gap = _gap(ALL, outcomes)
+    frames = [fmean(one.frames[arm] for one in outcomes) for arm in ARMS]
     return Section(
         "new demonstrations split by failure, or as many for each task",
         (_by_task(outcomes), _by_seed(outcomes)),
@@ -133,7 +137,10 @@ def _section(size: Size, outcomes: Sequence[SeedOutcome]) -> Section:
             f"per task again before the next. In the end {size.judged} episodes per task judge "
             "both, on the same seeds, from which no split was made. Differences are paired by "
             "seed, with a 95 % t interval over seeds; the exact intervals count episodes as "
-            "independent, which episodes of one training are not.",
+            "independent, which episodes of one training are not. The sizes were fixed before any "
+            "arm was run, by first cycles on other seeds. Equal numbers of episodes are not equal "
+            f"numbers of frames: in the end there were {frames[0]:.0f} with the uniform split and "
+            f"{frames[1]:.0f} with the split by failure, on average.",
         ),
     )
 
