@@ -259,10 +259,17 @@ def test_an_answer_of_the_wrong_form_is_asked_for_again(wrong):
     assert model.calls == 2
 
 
-def test_tries_of_both_kinds_are_counted_together():
-    found, model = asked(Sends(500), Says("prose"), Sends(500), Says(GOOD), retries=2)
+@pytest.mark.parametrize(
+    ("third", "reason"),
+    [
+        (Sends(500), "the server answered with status 500"),
+        (Says("prose"), "no usable answer in 3 tries"),
+    ],
+)
+def test_tries_of_both_kinds_are_counted_together(third, reason):
+    found, model = asked(Sends(500), Says("prose"), third, Says(GOOD), retries=2)
     assert isinstance(found, Unusable)
-    assert found.reason == "the server answered with status 500"
+    assert found.reason == reason
     assert model.calls == 3
 
 

@@ -218,7 +218,8 @@ class _Meter:
         """Count a call of `size` bytes, or raise where it is not allowed: one too many, or with its
         answer more than the budget holds."""
         if self.is_last:
-            raise RuntimeError("too many calls")
+            self.reason = f"no usable answer in {self.calls} tries"
+            raise RuntimeError(self.reason)
         needed = estimated_tokens(size) + self._limits.max_answer_tokens
         budget = self._limits.token_budget
         left = budget - self.input_tokens - self.output_tokens
