@@ -13,7 +13,7 @@ ProposedAction = Literal["demonstrations", "corrections", "harvest"]
 class ProposePlan(Strict, frozen=True, kw_only=True):
     """How the new episodes of a cycle are divided, and whether a language model is asked."""
 
-    split: Literal["uniform", "failure"] = "uniform"
+    split: Literal["uniform", "failure"] = "failure"
     """uniform: as many new demonstrations for each task. failure: more for tasks that fail more
     often, or of which less is known."""
     floor: Share = 0.5
