@@ -330,25 +330,41 @@ def test_a_page_that_a_person_deleted_is_written_again(ledger, workdir):
     assert "# Task push" in page(workdir, "tasks/push.md")
 
 
+def on_write_of(monkeypatch, path: Path, action) -> None:
+    """Call `action` each time that a new version of a page is on disk, and not yet in its place."""
+    fsync = os.fsync
+
+    def watched(file: int) -> None:
+        fsync(file)
+        if Path(f"/proc/self/fd/{file}").readlink().name == f".{path.name}.partial":
+            action()
+
+    monkeypatch.setattr(bundle.os, "fsync", watched)
+
+
 def test_a_person_who_saves_while_a_page_is_written_loses_nothing(ledger, workdir, monkeypatch):
     run = PlayedRun(ledger, workdir, "demo")
     run.play(Cycle(demos=2, successes=even(0), decision="baseline"))
     ingest(ledger, workdir, "demo")
     run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
-    saves, fsync = ["tasks/push.md", "tasks/push.md", "tasks/pick-place.md"], os.fsync
+    path, saved = workdir / FOLDER / "tasks/push.md", []
 
-    def save_meanwhile(file: int) -> None:
-        fsync(file)
-        if saves:
-            path = workdir / FOLDER / saves.pop(0)
-            path.write_text(path.read_text() + "saved just now\n")
+    def save_twice() -> None:
+        if len(saved) < 2:
+            saved.append(path.write_text(path.read_text() + "saved just now\n"))
 
-    monkeypatch.setattr(bundle.os, "fsync", save_meanwhile)
+    on_write_of(monkeypatch, path, save_twice)
     ingest(ledger, workdir, "demo")
-    assert saves == []
-    assert page(workdir, "tasks/push.md").count("saved just now\n") == 2
-    assert page(workdir, "tasks/pick-place.md").count("saved just now\n") == 1
-    assert "2 → 8 demonstrations" in page(workdir, "tasks/push.md")
+    assert path.read_text().count("saved just now\n") == 2
+    assert "2 → 8 demonstrations" in path.read_text()
+
+
+def test_a_person_who_makes_a_page_while_it_is_made_keeps_it(ledger, workdir, monkeypatch):
+    demo_like(ledger, workdir)
+    path = workdir / FOLDER / "tasks/push.md"
+    on_write_of(monkeypatch, path, lambda: path.write_text("mine\n"))
+    assert "tasks/push.md" not in ingest(ledger, workdir, "demo")
+    assert path.read_text() == "mine\n"
 
 
 def test_a_kill_that_left_a_second_name_of_a_page_tears_nothing(ledger, workdir, monkeypatch):
@@ -358,13 +374,11 @@ def test_a_kill_that_left_a_second_name_of_a_page_tears_nothing(ledger, workdir,
     ingest(ledger, workdir, "demo")
     path = workdir / FOLDER / "tasks/push.md"
     os.link(path, path.with_name(".push.md.partial"))
-    before, seen, fsync = path.read_text(), [], os.fsync
-    monkeypatch.setattr(
-        bundle.os, "fsync", lambda file: (fsync(file), seen.append(path.read_text()))
-    )
+    before, seen = path.read_text(), []
+    on_write_of(monkeypatch, path, lambda: seen.append(path.read_text()))
     run.play(Cycle(demos=8, successes=even(18), decision="promote", verdict="better"))
     ingest(ledger, workdir, "demo")
-    assert set(seen) == {before, path.read_text()}
+    assert seen == [before]
     assert before != path.read_text()
 
 
