@@ -77,10 +77,11 @@ def evaluated(number: int, *, outcome: str = "", blessed: int | None = None, **p
 
 
 def run(*cycles: CycleState, **changes) -> RunState:
-    """A run on easy3."""
-    return state(*cycles, of=config(**{"tasks": ("easy3",)} | changes))
+    """A run on easy3, with as many demonstrations of each task where nothing else is said."""
+    return state(*cycles, of=config(**{"tasks": ("easy3",), "propose": UNIFORM} | changes))
 
 
+UNIFORM = ProposePlan(split="uniform")
 UNEQUAL = {"push": rate(18, 20), "pick_place": rate(5, 20), "door_open": rate(20, 20)}
 
 
@@ -225,7 +226,7 @@ def test_by_default_every_task_gets_what_the_schedule_says(schedule, cycle):
     assert proposed.action == "demonstrations"
 
 
-def test_the_words_of_the_default_name_the_total_and_the_number_for_each():
+def test_the_words_of_a_uniform_split_name_the_total_and_the_number_for_each():
     proposed = propose(run(), 1, Experience())
     assert proposed.why == "18 new demonstrations, 6 of each task"
     assert (proposed.cycle, proposed.source) == (1, "schedule")
