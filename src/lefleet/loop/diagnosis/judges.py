@@ -134,7 +134,7 @@ def _training(
             f"Train longer, for instance {needed} steps.",
             {"rung.steps": str(needed)},
         )
-    if (error := _normalised_error(measured)) and (last := measured.losses[-1]):
+    elif (error := _normalised_error(measured)) and (last := measured.losses[-1]):
         share = 1.0 - last / error
         if share < 0.5:
             yield suspicious(
@@ -170,7 +170,7 @@ def _curve(measured: Measurements, numbers: Sequence[float]) -> Iterator[Diagnos
             "Lower learning_rate.",
             _SLOWER,
         )
-    elif last < 0.9 * before:
+    elif last < 0.8 * before:
         yield suspicious(
             "loss",
             0.35,

@@ -6,6 +6,7 @@ unknown: a diagnosis must not end a run.
 """
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -15,11 +16,11 @@ from typing import Any, NamedTuple
 
 from lefleet.loop.state import CycleState, RunState
 from lefleet.records import CheckpointRecord, DatasetRecord, PolicyResult
-from lefleet.sim.tasks import TASKS
-from lefleet.stages.contract import task_text
+from lefleet.sim.tasks import TASKS, Task
 
 ACTION = "action"
 OWN_ENV = "lefleet_metaworld"
+_NUMBER = re.compile(r"-\d+$")
 _MOST_FRAMES = 300_000
 """Of the data that is read: enough to judge it, and done in a second."""
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ImportError)
@@ -139,8 +140,14 @@ def _is_own(env: Mapping[str, str]) -> bool:
 
 def _text(task: str, dataset: DatasetRecord) -> str:
     """The text that stands for an evaluated task; empty where that is not known."""
-    text = task_text(task)
-    return text if text in dataset.tasks or task.removesuffix("-v3") in TASKS else ""
+    known = _known(task)
+    text = known.instruction if known else task
+    return text if known or text in dataset.tasks else ""
+
+
+def _known(task: str) -> Task | None:
+    """A task of our simulation; lerobot-eval puts a number behind its name."""
+    return TASKS.get(task) or TASKS.get(_NUMBER.sub("", task))
 
 
 def _limits(env: Mapping[str, str], tasks: tuple[str, ...]) -> dict[str, int]:
@@ -148,7 +155,7 @@ def _limits(env: Mapping[str, str], tasks: tuple[str, ...]) -> dict[str, int]:
         return dict.fromkeys(tasks, int(given))
     if not _is_own(env):
         return {}
-    return {task: TASKS[task].horizon for task in tasks if task in TASKS}
+    return {task: known.horizon for task in tasks if (known := _known(task))}
 
 
 def _statistics(file: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[Column, ...]]:
@@ -159,7 +166,7 @@ def _statistics(file: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, t
         for key, columns in names.items():
             with suppress(*_BROKEN):
                 found[key] = _columns(every[key], columns)
-    return found
+    return {key: columns for key, columns in found.items() if columns}
 
 
 def _columns(statistics: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Column, ...]:

@@ -93,15 +93,6 @@ def _spread(
             "these columns out.",
             settings,
         )
-    constant = [one for one in columns if one.high == one.low]
-    if constant and not tiny:
-        yield suspicious(
-            "normalisation",
-            0.15,
-            f"{len(constant)} of {len(columns)} columns of {key} are constant in the data; with "
-            f"{mode} any other value becomes a huge number",
-            "Look whether they are constant in the evaluation too.",
-        )
 
 
 def _divisor(column: Column, mode: str) -> float:
