@@ -53,10 +53,14 @@ class Cycle:
     """Of its gate against the blessed checkpoint; empty where there was none."""
     wins: int = 5
     losses: int = 0
+    worse: tuple[str, ...] = ()
+    """Tasks that became worse, and vetoed a better verdict."""
     steps: int = 1000
     rung: int = 0
     continues: bool = True
     """Whether the training continued that of the cycle before."""
+    attempts: int = 0
+    """Of the expert, for these demonstrations; 0: as many."""
     made: Mapping[str, int] = field(default_factory=dict)
     """Corrections that the blessed policy made at its end, by task."""
     answer: ApprovalAnswer | None = None
@@ -162,7 +166,10 @@ class PlayedRun:
             digest=f"data-{self.name}-{self.cycles}",
             tasks={texts[task]: one.demos + self._made[task] for task in tasks},
             episodes=tuple(range(one.demos * len(tasks))),
-            tallies={task: AttemptCounts(kept=one.demos, attempted=one.demos) for task in tasks},
+            tallies={
+                task: AttemptCounts(kept=one.demos, attempted=one.attempts or one.demos)
+                for task in tasks
+            },
         )
 
     def _evaluate(self, one: Cycle) -> None:
@@ -199,7 +206,12 @@ class PlayedRun:
         index, pairs = self.cycles - 1, 50
         gate = gate_result(
             verdict=one.verdict,
-            ended="futile" if one.verdict == "inconclusive" else one.verdict,
+            ended="vetoed"
+            if one.worse
+            else "futile"
+            if one.verdict == "inconclusive"
+            else one.verdict,
+            worse_tasks=one.worse,
             pairs=pairs,
             wins=one.wins,
             losses=one.losses,

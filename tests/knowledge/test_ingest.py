@@ -194,6 +194,19 @@ def test_data_that_policies_made_is_counted_apart(ledger, workdir):
     assert "The blessed policy made data: 3 of 6 attempts kept, 3 corrections added." in text
 
 
+def test_a_task_that_the_expert_finds_hard_is_told_without_a_false_count(ledger, workdir):
+    """Attempts are made in rounds: what was not kept need not have failed."""
+    PlayedRun(ledger, workdir, "demo").play(
+        Cycle(demos=17, attempts=22, successes=even(3, "push"), decision="baseline")
+    )
+    ingest(ledger, workdir, "demo")
+    assert "push took the expert 22 attempts for 17 demonstrations." in page(
+        workdir, "experiments/demo.md"
+    )
+    told = "The expert does not always succeed either: it took 22 attempts for 17 demonstrations."
+    assert told in page(workdir, "tasks/push.md")
+
+
 def test_what_never_succeeded_says_where_to_look(ledger, workdir):
     run = PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes=even(0, "push")))
     run.end()

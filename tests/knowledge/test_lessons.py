@@ -175,6 +175,24 @@ def test_the_gate_of_a_single_task_is_about_that_task(ledger, workdir):
     assert lesson.comparisons[0].direction == 0, "the gate decides, not the fixed block"
 
 
+def test_a_task_that_vetoed_a_gate_became_worse(ledger, workdir):
+    PlayedRun(ledger, workdir, "a").play(
+        Cycle(demos=2, successes=even(15), decision="baseline"),
+        Cycle(
+            demos=8,
+            successes={"push": 18, "pick-place": 12},
+            verdict="inconclusive",
+            worse=("pick-place",),
+        ),
+    )
+    found = taught(ledger)
+    lesson = found["pick-place-small-act-2-to-8-demonstrations"]
+    assert lesson.comparisons[0].direction == -1
+    assert "worse, as the gate has shown (0 won, 3 lost; exact p = 0.25" in lesson.text
+    assert "the gate over all tasks: better, but worse in pick-place (5 won" in lesson.text
+    assert found["all-small-act-4-to-16-demonstrations"].comparisons[0].direction == 0
+
+
 def test_a_run_with_a_dataset_and_an_environment_of_its_own_teaches_too(ledger, workdir):
     PlayedRun(
         ledger,

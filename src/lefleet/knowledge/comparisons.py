@@ -46,10 +46,12 @@ class Comparison:
 
     @property
     def direction(self) -> int:
-        """1 shown to be better, -1 shown to be worse, 0 neither. About all tasks the gate says it;
-        it says nothing about a single one of several."""
+        """1 shown to be better, -1 shown to be worse, 0 neither. About all tasks the gate says it,
+        about a single one of several only that it became worse."""
         if self.gate is not None and self.is_whole:
             return {"better": 1, "worse": -1}.get(self.gate.gate.verdict, 0)
+        if self.gate is not None and self.after.tasks[0] in self.gate.gate.worse_tasks:
+            return -1
         if self.p_value > LEVEL:
             return 0
         return 1 if self.after.rate.rate > self.before.rate.rate else -1

@@ -12,9 +12,18 @@ from lefleet.knowledge.comparisons import Comparison, comparisons
 from lefleet.knowledge.facts import ALL, Measurement, RunFacts
 from lefleet.knowledge.front_matter import PageSource, PageStatus, PageType, moment
 from lefleet.knowledge.lessons import Lesson, lessons
-from lefleet.knowledge.markup import bullets, clean, escape, interval, link, percent, slug
+from lefleet.knowledge.markup import (
+    bullets,
+    clean,
+    counted,
+    escape,
+    interval,
+    link,
+    percent,
+    slug,
+)
 from lefleet.ledger import ApprovalRow
-from lefleet.records import CheckpointRecord, Rate
+from lefleet.records import AttemptCounts, CheckpointRecord, Rate
 
 WORK = "../.."
 """From a page to the work folder."""
@@ -170,3 +179,8 @@ def answer_words(row: ApprovalRow) -> str:
 def start_words(checkpoint: CheckpointRecord) -> str:
     """What the training started from."""
     return f"from `{checkpoint.init_digest[:12]}`" if checkpoint.init_digest else "from scratch"
+
+
+def attempts_words(tally: AttemptCounts) -> str:
+    """Attempts are made in rounds, so not every one that was not kept has failed."""
+    return f"{tally.attempted} attempts for {counted(tally.kept, 'demonstration')}"

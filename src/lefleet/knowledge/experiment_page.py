@@ -3,6 +3,7 @@
 from lefleet.knowledge.drafts import (
     Known,
     answer_words,
+    attempts_words,
     file_link,
     front,
     lesson_items,
@@ -151,13 +152,10 @@ def _told(run: RunFacts, cycle: CycleFacts) -> list[str]:
         lines.append(f"Proposed by {escape(cycle.proposal.source)}: {escape(cycle.proposal.why)}")
     if data := cycle.dataset():
         lines.append(_data_line(cycle))
-        failed = {
-            task: tally for task, tally in data.tallies.items() if tally.kept < tally.attempted
-        }
         lines += [
-            f"The expert failed in {tally.attempted - tally.kept} of {tally.attempted} attempts at "
-            f"{escape(task)}."
-            for task, tally in failed.items()
+            f"{escape(task)} took the expert {attempts_words(tally)}."
+            for task, tally in data.tallies.items()
+            if tally.kept < tally.attempted
         ]
     if checkpoint := cycle.checkpoint():
         steps = f"Trained {checkpoint.steps} steps {start_words(checkpoint)}"

@@ -152,7 +152,9 @@ def evidence(one: Comparison) -> str:
     if gate is not None and one.is_whole:
         return gate_words(gate)
     how = f"{one.pairs[0]} won, {one.pairs[1]} lost; " if one.pairs else ""
-    if one.direction:
+    if one.gate and one.after.tasks[0] in one.gate.gate.worse_tasks:
+        said = "worse, as the gate has shown"
+    elif one.direction:
         said = f"{'better' if one.direction > 0 else 'worse'}, more than by chance"
     else:
         is_equal = one.before.rate.rate == one.after.rate.rate
@@ -169,6 +171,8 @@ def gate_words(record: ComparisonRecord, task: str = ALL) -> str:
     if task in record.per_task:
         own = record.per_task[task]
         counts += f", {own.wins} and {own.losses} of {own.pairs} in this task"
+    if gate.ended == "vetoed":
+        return f"{over}: better, but worse in {clean(listed(gate.worse_tasks))} ({counts})"
     if gate.verdict == "inconclusive":
         return f"{over}: no difference shown ({counts})"
     level = gate.alpha_better if gate.verdict == "better" else gate.alpha_worse

@@ -4,6 +4,7 @@ from lefleet.knowledge.comparisons import disagreements
 from lefleet.knowledge.drafts import (
     MOST_ROWS,
     Known,
+    attempts_words,
     data_words,
     file_link,
     front,
@@ -17,6 +18,7 @@ from lefleet.knowledge.facts import Measurement
 from lefleet.knowledge.lessons import sources
 from lefleet.knowledge.markup import bullets, counted, escape, interval, percent, table
 from lefleet.knowledge.merge import Draft
+from lefleet.records import AttemptCounts
 
 _MOST_FILMS = 4
 
@@ -106,22 +108,20 @@ def _failures(known: Known, task: str, measured: list[Measurement]) -> list[str]
     if films:
         links = [file_link(film.path) for film in films[:_MOST_FILMS]]
         lines.append(f"Films of failures, newest first: {', '.join(links)}.")
-    lines += _expert_failures(known, task)
+    lines += _hard_demonstrations(known, task)
     return lines
 
 
-def _expert_failures(known: Known, task: str) -> list[str]:
-    """Where even the demonstrations were difficult."""
-    kept = attempted = 0
-    for run in known.runs:
-        for cycle in run.cycles:
-            data = cycle.dataset()
-            if data and task in data.tallies:
-                kept += data.tallies[task].kept
-                attempted += data.tallies[task].attempted
-    if not attempted or kept == attempted:
+def _hard_demonstrations(known: Known, task: str) -> list[str]:
+    """Where even the expert did not always succeed."""
+    data = [one for run in known.runs for cycle in run.cycles if (one := cycle.dataset())]
+    tallies = [one.tallies[task] for one in data if task in one.tallies]
+    total = AttemptCounts(
+        kept=sum(one.kept for one in tallies), attempted=sum(one.attempted for one in tallies)
+    )
+    if total.kept == total.attempted:
         return []
-    return [f"The expert itself failed in {attempted - kept} of {attempted} attempts."]
+    return [f"The expert does not always succeed either: it took {attempts_words(total)}."]
 
 
 def _questions(known: Known, task: str, measured: list[Measurement]) -> list[str]:
