@@ -109,7 +109,7 @@ class PlayedRun:
         made = [str(self.folder / f"cycle_{n}" / "improve/added") for n in self._with_corrections]
         self._commit(
             "collect",
-            ExpertDemos(tasks=tuple(tasks), add_to=tuple(made)),
+            ExpertDemos(tasks=tuple(tasks) or ("push",), add_to=tuple(made)),
             self._dataset(one, tasks),
         )
         checkpoint = checkpoint_record(
@@ -182,7 +182,9 @@ class PlayedRun:
         result = PolicyResult(
             checkpoint="/checkpoint",
             digest=self.digest(index),
-            overall=rate_of([success for found in outcomes.values() for success in found]),
+            overall=rate_of(
+                [success for found in outcomes.values() for success in found] or [True]
+            ),
             per_task=rates,
             mean_progress=0.5,
             mean_length=50.0,

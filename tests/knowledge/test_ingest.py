@@ -183,6 +183,11 @@ def test_a_run_without_evidence_has_no_page(ledger, workdir):
     assert ingest(ledger, workdir, "unknown") == []
 
 
+def test_an_evaluation_that_names_no_task_has_only_the_page_of_its_run(ledger, workdir):
+    PlayedRun(ledger, workdir, "demo").play(Cycle(demos=2, successes={}, decision="baseline"))
+    assert ingest(ledger, workdir, "demo") == ["experiments/demo.md"]
+
+
 def test_data_that_policies_made_is_counted_apart(ledger, workdir):
     PlayedRun(ledger, workdir, "demo").play(
         Cycle(demos=4, successes=even(5, "push"), decision="baseline", made={"push": 3}),

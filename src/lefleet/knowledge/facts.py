@@ -253,7 +253,7 @@ def _measurements(
     run: RunFacts, cycle: CycleFacts, episodes: list[JudgedEpisode]
 ) -> dict[str, Measurement]:
     evaluation, rung = cycle.evaluation(), run.rung(cycle)
-    if evaluation is None or rung is None:
+    if evaluation is None or rung is None or not evaluation.result.per_task:
         return {}
     result = evaluation.result
     rates = {ALL: result.overall, **result.per_task}
