@@ -218,7 +218,7 @@ def test_a_run_from_another_knows_what_that_one_knew():
     schedule=st.lists(st.integers(1, 50), min_size=1, max_size=4, unique=True).map(sorted),
     cycle=st.integers(0, 6),
 )
-def test_by_default_every_task_gets_what_the_schedule_says(schedule, cycle):
+def test_with_a_uniform_split_every_task_gets_what_the_schedule_says(schedule, cycle):
     growth = ExpertGrowth(episodes_per_task=tuple(schedule))
     proposed = propose(run(collect=growth), cycle, Experience())
     new = demonstrations(growth, cycle) - demonstrations(growth, cycle - 1)
@@ -230,6 +230,15 @@ def test_the_words_of_a_uniform_split_name_the_total_and_the_number_for_each():
     proposed = propose(run(), 1, Experience())
     assert proposed.why == "18 new demonstrations, 6 of each task"
     assert (proposed.cycle, proposed.source) == (1, "schedule")
+
+
+@pytest.mark.parametrize("split", ["uniform", "failure"])
+def test_of_one_task_there_is_nothing_to_split(split):
+    plan = ProposePlan(split=split)
+    now = run(evaluated(0, push=rate(5, 20)), tasks=("push",), propose=plan)
+    proposed = propose(now, 1, Experience())
+    assert proposed.episodes == {"push": 6}
+    assert proposed.why == "6 new demonstrations of push"
 
 
 def test_a_split_by_failure_names_every_task_and_how_often_it_fails():

@@ -179,6 +179,8 @@ def _demonstrations(state: RunState, allowed: ProposalLimits) -> tuple[dict[str,
         return {}, f"the episodes of {source.repo_id or source.root}, the same in every cycle"
     evidence = task_evidence(state)
     total, tasks = allowed.episodes, allowed.tasks
+    if len(tasks) == 1:
+        return {tasks[0]: total}, f"{total} new demonstrations of {tasks[0]}"
     by_failure = split_by_failure(total, evidence, plan.floor)
     reason = ""
     if plan.split == "failure" and not any(one.rate for one in evidence):
