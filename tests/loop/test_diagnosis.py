@@ -23,7 +23,16 @@ from lefleet.loop.diagnosis.measurements import (
 )
 from lefleet.loop.diagnosis.page import judge, page_lines
 from lefleet.process import child_environment
-from lefleet.records import DatasetSource, ExpertDemos, PolicyResult, Rate, Rung
+from lefleet.records import (
+    DatasetSource,
+    EvaluatePlan,
+    EvaluateRequest,
+    ExpertDemos,
+    PolicyResult,
+    Rate,
+    Rung,
+)
+from lefleet.stages import run_stage
 from lefleet.stages.folder import read_record
 from tests.loop.states import config, cycle, decision, result, state
 from tests.samples import evaluation_record
@@ -93,7 +102,7 @@ def test_where_all_is_in_order_every_aspect_is_and_says_what_was_measured():
     found = judge(SOUND)
     assert {one.aspect: one.verdict for one in found} == dict.fromkeys(ASPECTS, "ok")
     assert {one.aspect: one.measured for one in found} == {
-        "coverage": "20 demonstrations for each of 1 tasks",
+        "coverage": "20 demonstrations of push the puck to the goal",
         "loss": "0.5 → 0.05; 1000 steps saw each frame 53 times",
         "action range": "-1 to 1, smallest spread of a column 0.5",
         "horizon": "demonstrations take 60 steps (0.8 s), episodes end after 150",
@@ -113,7 +122,7 @@ CAUSES = [
     pytest.param(
         {"data": {PUSH: TaskData(1, (60,), 1)}},
         "coverage",
-        "1 demonstrations of push the puck to the goal; fewer than 10 are seldom enough",
+        "1 demonstration of push the puck to the goal; fewer than 10 are seldom enough",
         id="one demonstration",
     ),
     pytest.param(
@@ -140,7 +149,7 @@ CAUSES = [
     pytest.param(
         {"losses": (0.5, 0.34, 0.34, 0.34, 0.34)},
         "loss",
-        "at 0.34 it is 15% below that of a policy that always does the same (0.4)",
+        "it stopped at 0.34, 15% below that of a policy that always does the same (0.4)",
         id="nothing learned",
     ),
     pytest.param(
@@ -149,8 +158,14 @@ CAUSES = [
             "policy": policy(modes={"STATE": "IDENTITY", "ACTION": "MEAN_STD"}),
         },
         "loss",
-        "at 0.75 it is 6% below that of a policy that always does the same (0.8)",
+        "it stopped at 0.75, 6% below that of a policy that always does the same (0.8)",
         id="nothing learned of normalised actions",
+    ),
+    pytest.param(
+        {"losses": (0.5, 0.45, 0.4, 0.35, 0.3, 0.25)},
+        "loss",
+        "it is at 0.25, 38% below that of a policy that always does the same (0.4)",
+        id="not enough learned yet",
     ),
     pytest.param(
         {"losses": (0.5, None, 0.1, 0.05)},
@@ -181,6 +196,12 @@ CAUSES = [
         "action range",
         "1 of 2 action columns never change (dx = 1)",
         id="a column that hardly changes",
+    ),
+    pytest.param(
+        actions(column("dx", -1e-6, 1e-6, 4e-7), *ACTIONS),
+        "action range",
+        "1 of 3 action columns never change (dx = 0)",
+        id="a column of noise",
     ),
     pytest.param(
         actions(column("dx", -100.0, 100.0, 50.0), column("dy"), constant_error=40.0),
@@ -293,6 +314,13 @@ def test_what_makes_success_impossible_comes_before_what_makes_it_less_likely(ch
     assert judge(SOUND._replace(**changes))[0].aspect == first
 
 
+def test_actions_in_a_small_unit_are_not_taken_for_constant():
+    small = (column("dx", -8e-4, 8e-4, 3e-4), column("dy", -8e-4, 8e-4, 3e-4))
+    normalised = policy(modes={"STATE": "IDENTITY", "ACTION": "MEAN_STD"})
+    found = judge(SOUND._replace(**actions(*small), action_range=None, policy=normalised))
+    assert {one.verdict for one in found if one.aspect == "action range"} == {"ok"}
+
+
 def test_some_missing_tasks_explain_less_than_all_of_them():
     two = {"texts": {"push": PUSH, "door-open": DOOR}, "evaluated": ("push", "door-open")}
     some = judge(SOUND._replace(**two))[0]
@@ -368,6 +396,35 @@ def test_a_checkpoint_that_was_hardly_trained_is_told_from_its_files(demos, weak
     assert measured["action range"].measured.startswith("-1 to 1, smallest spread of a column 0.")
     assert measured["horizon"].verdict == "ok"
     assert measured["normalisation"].verdict == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trained", "task", "limit", "cause"),
+    [
+        ("weak", "push", 0, "loss: hardly trained: 20 steps saw each frame "),
+        ("checkpoint", "drawer-open", 0, "coverage: the data has no demonstration of drawer-open"),
+        ("checkpoint", "push", 25, "horizon: demonstrations of push take "),
+    ],
+)
+def test_a_policy_that_really_fails_is_explained_by_what_was_done_to_it(
+    request, demos, tmp_path, trained, task, limit, cause
+):
+    """Hardly trained; asked for another task; cut off before a demonstration would be over."""
+    folder = request.getfixturevalue(trained)
+    asked = EvaluateRequest(
+        checkpoint=str(folder),
+        tasks=(task,),
+        episodes_per_task=3,
+        videos_per_task=0,
+        episode_length=limit,
+    )
+    failed = run_stage(asked, tmp_path / "evaluate")
+    assert failed.result.overall.successes == 0
+    env = {"type": "lefleet_metaworld", "episode_length": str(limit)} if limit else {}
+    of = cycle_of(demos, folder, evaluate=failed)
+    run = state(of, of=config(tasks=(task,), evaluate=EvaluatePlan(env=env)))
+    assert make_decision(run, 0).diagnosis[0].startswith(cause)
 
 
 def test_files_tell_lengths_beginnings_and_what_the_checkpoint_does(demos, weak):

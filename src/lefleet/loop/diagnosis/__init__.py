@@ -1,8 +1,8 @@
 """Why does nothing work? What a run that has blessed nothing is told instead of a bigger policy.
 
     measurements    what is judged, read from the records and files of one cycle
-    judges          coverage, loss, action range and horizon (pure)
-    normalisation   normalisation (pure)
+    judges          coverage, loss and horizon (pure)
+    ranges          action range and normalisation (pure)
     page            findings in order, remarks of a decision, and diagnosis.md
 
 Part of `loop`, which alone imports it. A success rate of zero comes from too little training, or

@@ -1,4 +1,4 @@
-"""Coverage, loss, action range and horizon, judged from what was measured: pure functions.
+"""Coverage, loss and horizon, judged from what was measured: pure functions.
 
 A judge returns what is suspicious, each with how well it alone explains that nothing works; where
 nothing is, that it is in order, or that it is not known. The weights only rank causes that were
@@ -8,7 +8,7 @@ seen together: one that makes success impossible comes before one that makes it 
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from lefleet.loop.diagnosis.measurements import ACTION, Column, Measurements
+from lefleet.loop.diagnosis.measurements import Measurements
 from lefleet.records.diagnosis import Aspect, DiagnosisFinding
 
 FEW_EPISODES = 10
@@ -19,9 +19,8 @@ FEW_STEPS = 100
 FEW_PASSES = 3.0
 """Times that a training sees each frame, below which a fresh policy has hardly begun to learn."""
 _VLA = ("smolvla", "pi0", "pi05", "pi0_fast", "groot", "molmoact2", "evo1")
-_NEARLY_CONSTANT = 1e-3
 _SLOWER = {"rung.learning_rate": "1e-4"}
-_MOST_NAMED = 3
+MOST_NAMED = 3
 
 
 def suspicious(
@@ -59,7 +58,9 @@ def coverage(measured: Measurements) -> Sequence[DiagnosisFinding]:
     """Whether the data shows what is evaluated, often enough and from different beginnings."""
     found = list(_coverage(measured))
     counts = [one.episodes for one in measured.data.values()]
-    words = f"{_range(counts)} demonstrations for each of {len(counts)} tasks"
+    words = f"{_demonstrations(counts)} of each of {len(counts)} tasks"
+    if len(counts) == 1:
+        words = f"{_demonstrations(counts)} of {next(iter(measured.data))}"
     if not found and len(measured.texts) < len(measured.evaluated):
         other = sorted(set(measured.evaluated) - set(measured.texts))
         return unknown(
@@ -88,7 +89,7 @@ def _coverage(measured: Measurements) -> Iterator[DiagnosisFinding]:
         yield suspicious(
             "coverage",
             0.45 if least < 3 else 0.25,
-            f"{_range([one.episodes for one in shown.values()])} demonstrations of "
+            f"{_demonstrations([one.episodes for one in shown.values()])} of "
             f"{listed(list(shown))}; fewer than {few} are seldom enough",
             f"Collect at least {few} for each task.",
             {"collect.episodes_per_task": f"[{few}]"},
@@ -137,15 +138,27 @@ def _training(
     elif (error := _normalised_error(measured)) and (last := measured.losses[-1]):
         share = 1.0 - last / error
         if share < 0.5:
+            flat = _is_flat(measured.losses)
             yield suspicious(
                 "loss",
                 0.6,
-                f"at {last:.3g} it is {max(0.0, share):.0%} below that of a policy that always "
-                f"does the same ({error:.3g})",
-                "Train longer; where that does not help, look for actions that do not follow from "
-                "what is observed, and try another learning_rate.",
-                {"rung.steps": str(4 * measured.steps)},
+                f"{'it stopped' if flat else 'it is'} at {last:.3g}, {max(0.0, share):.0%} below "
+                f"that of a policy that always does the same ({error:.3g})",
+                "Look for actions that do not follow from what is observed: shifted in time, mixed "
+                "up, or of another robot. Try a lower learning_rate."
+                if flat
+                else "Train longer.",
+                _SLOWER if flat else {"rung.steps": str(4 * measured.steps)},
             )
+
+
+def _is_flat(losses: Sequence[float | None]) -> bool:
+    """Whether the second half of the training changed nothing."""
+    numbers = [one for one in losses if one is not None]
+    half = len(numbers) // 2
+    if half < 2:
+        return False
+    return numbers[-1] > 0.9 * numbers[-half]
 
 
 def _curve(measured: Measurements, numbers: Sequence[float]) -> Iterator[DiagnosisFinding]:
@@ -193,63 +206,6 @@ def _normalised_error(measured: Measurements) -> float | None:
             return actions.constant_error / spread if spread else None
         case _:
             return None
-
-
-# Action range
-
-
-def action_range(measured: Measurements) -> Sequence[DiagnosisFinding]:
-    """Whether recorded actions vary, and are within what the environment executes."""
-    columns = measured.actions.columns if measured.actions else measured.vectors.get(ACTION, ())
-    if not columns:
-        return unknown(
-            "action range",
-            "the frames of the dataset and meta/stats.json cannot be read",
-            "Look whether the dataset is still where the run took it from.",
-        )
-    low, high = min(one.low for one in columns), max(one.high for one in columns)
-    words = f"{low:.3g} to {high:.3g}, smallest spread of a column {_least_std(columns):.2g}"
-    return or_ok("action range", list(_action_range(measured, columns)), words)
-
-
-def _action_range(measured: Measurements, columns: Sequence[Column]) -> Iterator[DiagnosisFinding]:
-    constant = [one for one in columns if one.std <= _NEARLY_CONSTANT * max(1.0, abs(one.mean))]
-    if constant:
-        values = ", ".join(f"{one.name} = {one.mean:.3g}" for one in constant[:_MOST_NAMED])
-        yield suspicious(
-            "action range",
-            0.95 if len(constant) == len(columns) else 0.55,
-            f"{len(constant)} of {len(columns)} action columns never change ({values})",
-            "Look whether these motors were recorded. A policy cannot learn to move what stands "
-            "still in all demonstrations; that is right only where the tasks do not need it.",
-        )
-    if measured.action_range is not None:
-        least, most = measured.action_range
-        beyond = [one for one in columns if one.low < 1.01 * least or one.high > 1.01 * most]
-        if beyond:
-            worst = max(beyond, key=lambda one: max(-one.low, one.high))
-            yield suspicious(
-                "action range",
-                0.8 if max(-worst.low, worst.high) > 2.0 * most else 0.4,
-                f"{worst.name} goes from {worst.low:.3g} to {worst.high:.3g}, and the environment "
-                f"clips actions to {least:g} to {most:g}",
-                "Scale or clip recorded actions to what the environment executes.",
-            )
-        elif max(max(-one.low, one.high) for one in columns) < 0.05 * most:
-            yield suspicious(
-                "action range",
-                0.6,
-                f"no action is larger than {max(max(-o.low, o.high) for o in columns):.2g}, of a "
-                f"range up to {most:g}",
-                "Look at the unit of recorded actions.",
-            )
-    if measured.actions and measured.actions.at_limit > 0.9 and not constant:
-        yield suspicious(
-            "action range",
-            0.4,
-            f"{measured.actions.at_limit:.0%} of all action values are at the end of their range",
-            "Look whether actions were clipped when they were recorded.",
-        )
 
 
 # Horizon
@@ -320,6 +276,10 @@ def _episodes(measured: Measurements) -> int:
 # Words
 
 
+def _demonstrations(counts: Sequence[int]) -> str:
+    return f"{_range(counts)} demonstration{'' if set(counts) == {1} else 's'}"
+
+
 def _range(numbers: Sequence[int]) -> str:
     if not numbers:
         return "no"
@@ -329,9 +289,5 @@ def _range(numbers: Sequence[int]) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """The first few."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _least_std(columns: Sequence[Column]) -> float:
-    return min(one.std for one in columns)
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import msgspec
 
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.diagnosis.judges import action_range, coverage, horizon, loss
+from lefleet.loop.diagnosis.judges import coverage, horizon, loss
 from lefleet.loop.diagnosis.measurements import Measurements, measure
-from lefleet.loop.diagnosis.normalisation import normalisation
+from lefleet.loop.diagnosis.ranges import action_range, normalisation
 from lefleet.loop.requests import first_seed, stage_folder
 from lefleet.loop.state import CycleState, RunState, read_state
 from lefleet.records import (

@@ -1,10 +1,10 @@
-"""Does the checkpoint normalise what the data contains? Judged from what was measured."""
+"""Action range and normalisation, judged from what was measured: pure functions."""
 
 import json
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from lefleet.loop.diagnosis.judges import or_ok, suspicious, unknown
+from lefleet.loop.diagnosis.judges import MOST_NAMED, or_ok, suspicious, unknown
 from lefleet.loop.diagnosis.measurements import ACTION, Column, Measurements, PolicyFacts
 from lefleet.records.diagnosis import DiagnosisFinding
 
@@ -12,6 +12,66 @@ LARGE = 10.0
 """Absolute value beyond which an input that is not normalised drowns the others."""
 SMALL = 0.01
 """Largest absolute value below which actions that are not normalised are lost in the noise."""
+
+
+def action_range(measured: Measurements) -> Sequence[DiagnosisFinding]:
+    """Whether recorded actions vary, and are within what the environment executes."""
+    columns = measured.actions.columns if measured.actions else measured.vectors.get(ACTION, ())
+    if not columns:
+        return unknown(
+            "action range",
+            "the frames of the dataset and meta/stats.json cannot be read",
+            "Look whether the dataset is still where the run took it from.",
+        )
+    low, high = min(one.low for one in columns), max(one.high for one in columns)
+    least = min(one.std for one in columns)
+    words = f"{low:.3g} to {high:.3g}, smallest spread of a column {least:.2g}"
+    return or_ok("action range", list(_action_range(measured, columns)), words)
+
+
+def _action_range(measured: Measurements, columns: Sequence[Column]) -> Iterator[DiagnosisFinding]:
+    usual = median(one.std for one in columns)
+    constant = [one for one in columns if _stands_still(one, usual)]
+    if constant:
+        values = ", ".join(f"{one.name} = {one.mean:.3g}" for one in constant[:MOST_NAMED])
+        yield suspicious(
+            "action range",
+            0.95 if len(constant) == len(columns) else 0.55,
+            f"{len(constant)} of {len(columns)} action columns never change ({values})",
+            "Look whether these motors were recorded. A policy cannot learn to move what stands "
+            "still in all demonstrations; that is right only where the tasks do not need it.",
+        )
+    if measured.action_range is not None:
+        least, most = measured.action_range
+        beyond = [one for one in columns if one.low < 1.01 * least or one.high > 1.01 * most]
+        if beyond:
+            worst = max(beyond, key=_size)
+            yield suspicious(
+                "action range",
+                0.8 if _size(worst) > 2.0 * most else 0.4,
+                f"{worst.name} goes from {worst.low:.3g} to {worst.high:.3g}, and the environment "
+                f"clips actions to {least:g} to {most:g}",
+                "Scale or clip recorded actions to what the environment executes.",
+            )
+        elif (largest := max(map(_size, columns))) < 0.05 * most:
+            yield suspicious(
+                "action range",
+                0.6,
+                f"no action is larger than {largest:.2g}, of a range up to {most:g}",
+                "Look at the unit of recorded actions.",
+            )
+    if measured.actions and measured.actions.at_limit > 0.9 and not constant:
+        yield suspicious(
+            "action range",
+            0.4,
+            f"{measured.actions.at_limit:.0%} of all action values are at the end of their range",
+            "Look whether actions were clipped when they were recorded.",
+        )
+
+
+def _stands_still(column: Column, usual: float) -> bool:
+    """But for noise, against its own size or the spread of other columns."""
+    return column.std <= max(1e-3 * _size(column), 1e-4 * usual)
 
 
 def normalisation(measured: Measurements) -> Sequence[DiagnosisFinding]:
