@@ -15,7 +15,7 @@ from lefleet.constitution import (
     rules_for_request,
     stored,
 )
-from lefleet.errors import BadInput, Denied
+from lefleet.errors import Denied
 from lefleet.loop.config import load_config
 from lefleet.records import (
     Budgets,
@@ -370,8 +370,8 @@ def test_real_hardware_may_be_allowed_by_type(tmp_path):
 
 
 ROLLOUT = RolloutFacts(
-    robot="lefleet_sim",
-    teleoperator="keyboard",
+    robot=("lefleet_sim",),
+    teleoperator=("keyboard",),
     checkpoint="me/weights",
     plugins=("my_robot",),
     config_paths=("/x.yaml",),
@@ -388,8 +388,8 @@ def test_a_rollout_in_simulation_that_a_person_typed_is_allowed():
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"robot": "so101_follower"}, "real_hardware"),
-        ({"teleoperator": "so101_leader"}, "real_hardware"),
+        ({"robot": ("so101_follower",)}, "real_hardware"),
+        ({"teleoperator": ("so101_leader",)}, "real_hardware"),
         ({"tasks": ("Kill it.",)}, "tasks.forbidden_words"),
     ],
 )
@@ -410,8 +410,18 @@ def test_what_a_person_types_does_not_lift_hardware_and_words(change, rule):
     ],
 )
 def test_without_own_config_a_rollout_needs_everything_listed(kept, rule):
-    facts = RolloutFacts(robot="lefleet_sim", **kept)
+    facts = RolloutFacts(robot=("lefleet_sim",), **kept)
     denied(lambda: rules(facts.grants(), own_config=False).check_rollout(facts), rule)
+
+
+@pytest.mark.parametrize("named", ["so100_follower", "so101_follower"])
+def test_a_type_with_two_names_may_be_listed_under_either(named):
+    facts = RolloutFacts(robot=("so100_follower", "so101_follower"))
+    rules(real_hardware=True, robots={"allowed": [named]}).check_rollout(facts)
+    rules(robots={"simulated": [named]}).check_rollout(facts)
+    denied(
+        lambda: rules().check_rollout(facts), "real_hardware", "so100_follower", "so101_follower"
+    )
 
 
 def test_a_server_loads_what_its_manifest_names_and_nothing_else():
@@ -448,8 +458,8 @@ def test_kept_rules_that_were_changed_by_hand_are_denied(change, tmp_path):
 
 
 def test_kept_rules_of_another_schema_are_named():
-    with pytest.raises(BadInput, match="constitution of the run"):
-        restored({"digest": "x", "constitution": {"version": 7}})
+    kept = {"digest": "x", "constitution": {"version": 7}}
+    denied(lambda: restored(kept), "constitution", "constitution.version")
 
 
 def test_the_file_is_no_part_of_the_digest():

@@ -106,8 +106,8 @@ def _require_allowed_flags(arguments: list[str], rules_file: str) -> None:
     """
     flags = flags_as_given(arguments)
     facts = RolloutFacts(
-        robot=flags.get("robot.type", ""),
-        teleoperator=flags.get("teleop.type", ""),
+        robot=tuple(value for key, value in flags.items() if key == "robot.type"),
+        teleoperator=tuple(value for key, value in flags.items() if key == "teleop.type"),
         plugins=tuple(value for key, value in flags.items() if PLUGIN_KEY in key),
         config_paths=tuple(value for key, value in flags.items() if key == "config_path"),
     )

@@ -79,23 +79,24 @@ class Checks:
         for text in texts:
             self._task(text, self.constitution.tasks)
 
-    def robot(self, kind: str, device: str = "robot") -> None:
-        """A type of robot or teleoperator, before it is connected."""
+    def robot(self, *names: str, device: str = "robot") -> None:
+        """A type of robot or teleoperator, by all its names, before it is connected."""
         rules = self.constitution.robots
-        if matches(kind, rules.simulated):
+        if any(matches(name, rules.simulated) for name in names):
             return
+        kind = " alias ".join(names)
         if not self.constitution.real_hardware:
             raise Denied(
                 "real_hardware",
                 f"{device} type {kind} is real hardware, and nothing real may move.",
                 f"If it may: set real_hardware: true in {self.file}. If it is a simulation: add "
-                f"{kind} to robots.simulated there.",
+                f"{names[0]} to robots.simulated there.",
             )
-        if not matches(kind, rules.allowed):
+        if not any(matches(name, rules.allowed) for name in names):
             raise Denied(
                 "robots.allowed",
                 f"{device} type {kind} is not among {_listed_words(rules.allowed)}.",
-                f"Add it to robots.allowed in {self.file}.",
+                f"Add {names[0]} to robots.allowed in {self.file}.",
             )
 
     def upload(self, what: str, *, is_granted: bool) -> None:

@@ -132,7 +132,7 @@ def _judge_environment(check: Checks, flags: dict[str, str]) -> None:
     if kind := flags.get("env.type"):
         check.environment(kind)
     for device, kind in devices_of(flags, "env"):
-        check.robot(kind, device)
+        check.robot(kind, device=device)
 
 
 def _judge_config_file(check: Checks, program: str, path: str) -> None:

@@ -58,10 +58,10 @@ _SET_BY_STAGES = frozenset({"output_dir", "dataset.root", "dataset.repo_id", "co
 class RolloutFacts(Strict, frozen=True, kw_only=True):
     """What the flags of a rollout name, before anything is imported or connected for them."""
 
-    robot: str = ""
-    """Type."""
-    teleoperator: str = ""
-    """Type."""
+    robot: tuple[str, ...] = ()
+    """Type; all its names, where one class is registered under several."""
+    teleoperator: tuple[str, ...] = ()
+    """Type, likewise."""
     checkpoint: str = ""
     plugins: tuple[str, ...] = ()
     config_paths: tuple[str, ...] = ()
@@ -192,9 +192,9 @@ class Rules(Strict, frozen=True, kw_only=True):
         for name in facts.config_paths:
             check.config_path(name)
         if facts.robot:
-            check.robot(facts.robot, "robot")
+            check.robot(*facts.robot)
         if facts.teleoperator:
-            check.robot(facts.teleoperator, "teleoperator")
+            check.robot(*facts.teleoperator, device="teleoperator")
         check.checkpoint(facts.checkpoint)
         for name in facts.datasets:
             check.dataset(name)
@@ -224,10 +224,10 @@ class Rules(Strict, frozen=True, kw_only=True):
         simulated = self.constitution.robots.simulated
         return any(not matches(kind, simulated) for _, kind in devices_of(flags, "env"))
 
-    def motors_of(self, robot_type: str) -> tuple[MotorRules, MotorRules]:
-        """Limits for any robot that has the joint, and those for robots of this type."""
-        motors = self.constitution.motors
-        return motors, motors.robots.get(robot_type, MotorRules())
+    def motors_of(self, types: Iterable[str]) -> dict[str, MotorRules]:
+        """Limits of robots of a type, which may have several names, by the name."""
+        by_type = self.constitution.motors.robots
+        return {name: by_type[name] for name in types if name in by_type}
 
     @property
     def file(self) -> str:
@@ -273,7 +273,8 @@ def restored(fields: dict[str, Any]) -> Rules:
     try:
         rules = msgspec.convert(content, Rules)
     except msgspec.ValidationError as error:
-        raise as_bad_input(error, "constitution of the run") from error
+        problem = as_bad_input(error, "the rules that were stored with the run").problem
+        raise Denied("constitution", problem, "Begin another run.") from error
     require_digest(rules, str(fields.get("digest", "")), "the rules that were stored with the run")
     return rules
 
@@ -291,7 +292,7 @@ def require_digest(rules: Rules, digest: str, what: str) -> None:
 def _check_environment(check: Checks, env: dict[str, str]) -> None:
     check.environment(environment_of(env))
     for device, kind in devices_of({f"env.{name}": value for name, value in env.items()}, "env"):
-        check.robot(kind, device)
+        check.robot(kind, device=device)
     if env:
         judge_flags(check, EVAL, lerobot_flags(named_flags("env", env)))
 

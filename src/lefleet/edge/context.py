@@ -31,7 +31,7 @@ from lefleet.edge.datasets import dataset_features, open_dataset, require_folder
 from lefleet.edge.engine import connect, create_engine, require_same_policy
 from lefleet.edge.features import features_of
 from lefleet.edge.guard import GuardConfig, GuardedRobot, joints_of
-from lefleet.edge.limits import require_allowed, tightened
+from lefleet.edge.limits import require_allowed, tightened, type_names
 from lefleet.edge.local import LocalPolicy
 from lefleet.errors import LeFleetError
 from lerobot_policy_lefleet import LefleetConfig
@@ -76,7 +76,8 @@ def build_context(
     rules = require_allowed(cfg)
     require_folder(cfg)
     robot = robot or make_robot_from_config(cfg.robot)
-    limits = tightened(guard or GuardConfig(), rules, cfg.robot.type, joints_of(robot))
+    types = type_names(cfg.robot)
+    limits = tightened(guard or GuardConfig(), rules, types, joints_of(robot))
     guarded = GuardedRobot(robot, limits)
     wrapper = ReportingRobot(guarded)
     features = dataset_features(guarded, video=cfg.dataset is None or cfg.dataset.video)

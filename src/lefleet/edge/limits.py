@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from lerobot.robots import RobotConfig
 from lerobot.rollout.configs import RolloutConfig
+from lerobot.teleoperators import TeleoperatorConfig
 
 from lefleet.constitution import (
     RolloutFacts,
@@ -27,16 +29,23 @@ def facts_of(cfg: RolloutConfig) -> RolloutFacts:
     """What a config names, wherever it came from: flags, a file, or Python."""
     dataset = cfg.dataset
     named = (dataset.repo_id, str(dataset.root or "")) if dataset is not None else ()
-    texts = (cfg.task, dataset.single_task if dataset is not None else "")
+    texts = {cfg.task: None, dataset.single_task if dataset is not None else "": None}
     weights = cfg.policy.pretrained_path if cfg.policy is not None else None
     return RolloutFacts(
-        robot=cfg.robot.type,
-        teleoperator=cfg.teleop.type if cfg.teleop is not None else "",
+        robot=type_names(cfg.robot),
+        teleoperator=type_names(cfg.teleop) if cfg.teleop is not None else (),
         checkpoint=str(weights or ""),
         datasets=tuple(name for name in named if name),
         tasks=tuple(text for text in texts if text),
         uploads=bool(getattr(cfg, "uploads", False)),
     )
+
+
+def type_names(config: RobotConfig | TeleoperatorConfig) -> tuple[str, ...]:
+    """All names of a device's type. LeRobot registers some classes under two, and its configs know
+    only one of them: a so101_follower calls itself so100_follower."""
+    known = type(config).get_known_choices()
+    return tuple(name for name, kind in known.items() if kind is type(config))
 
 
 def require_allowed(cfg: RolloutConfig) -> Rules:
@@ -49,26 +58,27 @@ def require_allowed(cfg: RolloutConfig) -> Rules:
 
 
 def tightened(
-    guard: GuardConfig, rules: Rules, robot_type: str, joints: Iterable[str]
+    guard: GuardConfig, rules: Rules, types: Iterable[str], joints: Iterable[str]
 ) -> GuardConfig:
     """The guard with the tighter of its own limits and the constitution's, joint by joint.
 
-    Limits for all robots apply to the joints that this one has. Those for its type must name its
-    joints: a misspelt one would leave a motor without its limit.
+    `types` are the names of the robot's type. Limits for all robots apply to the joints that this
+    one has. Those for its type must name its joints: a misspelt one would leave a motor without its
+    limit.
     """
-    for_all, for_type = rules.motors_of(robot_type)
-    known = sorted(joints)
-    for field, names in (("limits", for_type.limits), ("max_step", _steps(for_type, ()))):
-        _require_known(names, known, f"motors.robots.{robot_type}.{field}", rules.file)
+    for_all, for_type, known = rules.constitution.motors, rules.motors_of(types), sorted(joints)
+    for name, motors in for_type.items():
+        for field, named in (("limits", motors.limits), ("max_step", _steps(motors, ()))):
+            _require_known(named, known, f"motors.robots.{name}.{field}", rules.file)
     if missing := sorted({*for_all.limits, *_steps(for_all, ())} - set(known)):
         _LOG.info("Limits of the constitution for joints that it has not: %s.", ", ".join(missing))
-    limits, steps = dict(guard.limits), _steps(guard, known)
-    for motors in (for_all, for_type):
+    limits, own, steps = dict(guard.limits), _steps(guard, known), _steps(guard, known)
+    for motors in (for_all, *for_type.values()):
         for joint in sorted(motors.limits.keys() & set(known)):
             limits[joint] = _overlap(joint, limits.get(joint), motors.limits[joint])
         for joint, step in _steps(motors, known).items():
-            steps[joint] = min(step, steps.get(joint, math.inf))
-    own = _steps(guard, known)
+            if joint in known:
+                steps[joint] = min(step, steps.get(joint, math.inf))
     return replace(guard, limits=limits, max_step=guard.max_step if steps == own else steps)
 
 

@@ -65,6 +65,8 @@ def launch(
     parent = os.getpid()
     given = dict(environment or {})
     active().check_argv(argv, [name for name in given if os.environ.get(name) != given[name]])
+    # So that a hook which sees all starts of programs can tell those that were checked.
+    sys.audit("lefleet.launch", tuple(argv))
     variables = child_environment(given) if inherits else given
     variables.pop(RULES_VARIABLE, None)
     if inherits:

@@ -10,6 +10,8 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lefleet.errors import LeFleetError
@@ -28,11 +30,25 @@ def choose_graphics() -> None:
     """Set MUJOCO_GL on Linux. What the user set stays, unless its library is missing."""
     if sys.platform != "linux":
         return
+    _name_window_library()
     wanted = os.environ.get("MUJOCO_GL", "")
     if not wanted:
         os.environ["MUJOCO_GL"] = best_library(_is_loadable)
     elif wanted in _LIBRARIES and not any(map(_is_loadable, _LIBRARIES[wanted])):
         os.environ["MUJOCO_GL"] = OFF
+
+
+def _name_window_library() -> None:
+    """Tell glfw, which comes with the simulation and is not used, where its library is: it would
+    look for it with a process of its own at every import."""
+    spec = find_spec("glfw")
+    if "PYGLFW_LIBRARY" in os.environ or spec is None or spec.origin is None:
+        return
+    wayland = os.environ.get("XDG_SESSION_TYPE") == "wayland"
+    wanted = os.environ.get("PYGLFW_LIBRARY_VARIANT", "wayland" if wayland else "x11").lower()
+    library = Path(spec.origin).parent / wanted / "libglfw.so"
+    if library.is_file():
+        os.environ["PYGLFW_LIBRARY"] = str(library)
 
 
 def best_library(is_loadable: Callable[[str], bool]) -> str:
