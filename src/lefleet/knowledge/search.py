@@ -89,7 +89,7 @@ def _hit(path: str, text: str, wanted: Sequence[str]) -> SearchHit | None:
     else:
         name, status, body = page.front.name, page.front.status, page.body
     skipped = text.count("\n", 0, len(text) - len(body))
-    lines = [plain(line) for line in body.splitlines()]
+    lines = [plain(line) for line in body.split("\n")]
     folded, title = [fold(line) for line in lines], fold(name)
     everything = "\n".join((title, *folded))
     if not all(word in everything for word in wanted):
