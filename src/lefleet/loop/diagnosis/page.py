@@ -33,11 +33,13 @@ _ORDER = {"suspicious": 0, "unknown": 1, "ok": 2}
 
 
 def diagnose(state: RunState, cycle: CycleState) -> tuple[str, ...]:
-    """Remarks for a decision: one line for each aspect, the most likely cause first."""
+    """Remarks for a decision, the most likely cause first: a line for each aspect that is not in
+    order, and where all are for each of them."""
     first: dict[Aspect, DiagnosisFinding] = {}
     for finding in diagnosis_findings(state, cycle):
         first.setdefault(finding.aspect, finding)
-    return tuple(f"{finding.aspect}: {finding.measured}" for finding in first.values())
+    doubtful = [one for one in first.values() if one.verdict != "ok"]
+    return tuple(f"{one.aspect}: {one.measured}" for one in doubtful or first.values())
 
 
 def diagnosis_findings(state: RunState, cycle: CycleState) -> tuple[DiagnosisFinding, ...]:
@@ -148,7 +150,9 @@ def _cycle_row(cycle: CycleState) -> tuple[str, ...]:
         str(cycle.index),
         str(len(dataset.episodes)) if dataset else "",
         str(checkpoint.steps) if checkpoint else "",
-        f"{losses[0]:.3g} → {losses[-1]:.3g}" if losses else "",
+        " → ".join(f"{one:.3g}" for one in dict.fromkeys((losses[0], losses[-1])))
+        if losses
+        else "",
         f"{result.overall.rate:.0%}",
         f"{result.mean_progress:.2f}",
         f"{result.mean_length:.0f}" if result.mean_length else "",
