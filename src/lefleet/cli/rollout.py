@@ -10,7 +10,7 @@ from threading import Event
 from types import FrameType
 
 from lefleet.cli.network import network_errors
-from lefleet.constitution import RolloutFacts, find, install, rules_for_grants
+from lefleet.constitution import RolloutFacts, find, installed, rules_for_grants
 from lefleet.constitution.active import WORKDIR
 from lefleet.constitution.argv import flags_as_given
 from lefleet.constitution.grants import PLUGIN_KEY
@@ -68,13 +68,13 @@ def rollout(arguments: list[str]) -> int:
     facts = facts_of(cfg)
     rules = rules_for_grants(find(WORKDIR, rules_file), facts.grants())
     rules.check_rollout(facts)
-    install(rules)
     init_logging()
     logging.getLogger("lerobot.utils.import_utils").addFilter(_first_line_only)
     disable_progress_bars()
     logging.getLogger("OpenGL").setLevel(logging.WARNING)
     shutdown_event = Event()
     with ExitStack() as stack:
+        stack.enter_context(installed(rules))
         stack.enter_context(_stopped_by_signals(shutdown_event))
         if cfg.display_data:
             stack.enter_context(_display(cfg.display_mode, cfg.display_ip, cfg.display_port))

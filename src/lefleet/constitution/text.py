@@ -75,7 +75,7 @@ def explain(rules: Rules) -> list[Line]:
     lines.append(Line("robots.simulated", _joined(one.robots.simulated)))
     if one.real_hardware:
         lines.append(Line("robots.allowed", _joined(one.robots.allowed)))
-    lines += [Line(f"caps.{name}", f"at most {plain(limit)}") for name, limit in _caps(one.caps)]
+    lines += [Line(f"caps.{name}", _at_most(limit)) for name, limit in _caps(one.caps)]
     tasks = one.tasks
     lines.append(Line("tasks.forbidden_words", _joined(tasks.forbidden_words)))
     if tasks.max_length is not None:
@@ -180,10 +180,12 @@ def _numbers(old: CapRules, new: CapRules) -> Iterator[Difference]:
 
 def _number(field: str, old: float | None, new: float | None) -> Iterator[Difference]:
     if old != new:
-        before = "no limit" if old is None else plain(old)
-        after = "no limit" if new is None else plain(new)
         is_looser = new is None or (old is not None and new > old)
-        yield Difference(field, f"at most {after}, before {before}", is_looser)
+        yield Difference(field, f"{_at_most(new)}, before {_at_most(old)}", is_looser)
+
+
+def _at_most(number: float | None) -> str:
+    return "no limit" if number is None else f"at most {plain(number)}"
 
 
 class _Limit(NamedTuple):
