@@ -7,16 +7,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lefleet.constitution import stored
-from lefleet.errors import BadInput
+from lefleet.constitution import packaged, stored
+from lefleet.errors import BadInput, Denied
 from lefleet.ledger import ApprovalRow, open_ledger
 from lefleet.loop import controller as controller_module
 from lefleet.loop import runs as runs_module
-from lefleet.loop.approvals import question_about, timed_out, waiting_words, with_answer
+from lefleet.loop.answers import open_question, record_answer
+from lefleet.loop.approvals import (
+    must_ask,
+    question_about,
+    timed_out,
+    waiting_words,
+    with_answer,
+)
 from lefleet.loop.controller import Controller
+from lefleet.loop.limits import reached, usage
 from lefleet.loop.rules import begin_rules
-from lefleet.loop.runs import answer, find, open_question, resume, stop
-from lefleet.loop.state import read_state
+from lefleet.loop.runs import change_budgets, find, resume, stop
+from lefleet.loop.state import read_state, stored_config
+from lefleet.loop.status import run_status
 from lefleet.records import ApprovalAnswer, ApprovalPlan, Budgets, ExpertDemos, RunConfig
 from tests.ledger.ledgers import execute
 from tests.loop.states import config, decision, gate, proposal, record, result
@@ -34,22 +43,25 @@ def promoted(**changes):
 
 
 @pytest.mark.parametrize(
-    ("made", "plan", "moves_hardware", "kind"),
+    ("made", "plan", "moves_hardware", "is_asked"),
     [
-        (promoted(), ApprovalPlan(), False, None),
-        (promoted(), ApprovalPlan(), True, "promote"),
-        (promoted(), HUMAN, False, "promote"),
-        (promoted(), ApprovalPlan(promote="auto"), True, None),
-        (decision(1, "escalate", "c0"), ApprovalPlan(), True, None),
-        (decision(1, "escalate", "c0"), ApprovalPlan(escalate="human"), False, "escalate"),
-        (decision(0, "baseline", "c0"), HUMAN, True, None),
-        (decision(1, "rollback", "c0"), HUMAN, True, None),
-        (decision(1, "iterate", "c0"), HUMAN, True, None),
+        (promoted(), ApprovalPlan(), False, False),
+        (promoted(), ApprovalPlan(), True, True),
+        (promoted(), HUMAN, False, True),
+        (promoted(), ApprovalPlan(promote="auto"), True, False),
+        (decision(1, "escalate", "c0"), ApprovalPlan(), True, False),
+        (decision(1, "escalate", "c0"), ApprovalPlan(escalate="human"), False, True),
+        (decision(0, "baseline", "c0"), HUMAN, True, False),
+        (decision(1, "rollback", "c0"), HUMAN, True, False),
+        (decision(1, "iterate", "c0"), HUMAN, True, False),
     ],
 )
-def test_who_is_asked_about_a_decision(made, plan, moves_hardware, kind):
-    question = question_about(made, plan, moves_hardware=moves_hardware)
-    assert (question.kind if question else None) == kind
+def test_who_is_asked_about_a_decision(made, plan, moves_hardware, is_asked):
+    assert must_ask(made, plan, moves_hardware=moves_hardware) == is_asked
+    question = question_about(made)
+    assert (question.kind if question else "") == (
+        made.decision if made.decision in ("promote", "escalate") else ""
+    )
 
 
 def test_what_is_approved_is_done_and_says_who_approved_it():
@@ -122,8 +134,9 @@ class Waiting:
     def state(self) -> str:
         return self.ledger.run("r").state
 
-    def answer(self, said: ApprovalAnswer) -> str:
-        return answer(self.ledger, self.workdir, find(self.ledger, "r"), said)[1]
+    def answer(self, said: ApprovalAnswer, number: int | None = None) -> str:
+        record_answer(self.ledger, self.workdir, find(self.ledger, "r"), said, number)
+        return resume(self.ledger, self.workdir, find(self.ledger, "r"))
 
     def decided(self):
         return self.ledger.decisions("r")[-1]
@@ -255,8 +268,35 @@ def test_waiting_for_a_person_uses_no_budget_of_time(begin):
     now = time.time()
     execute(run.workdir / "ledger.db", f"UPDATE approval SET asked_at = {now - 7200}")
     run.answer(msgspec.structs.replace(YES, at=now))
+    row = run.ledger.run("r")
+    state = read_state(run.ledger, row)
+    hours = Budgets(wall_hours=1.0)
+    assert not reached(hours, usage(state, wall_s=7200 + 600))
+    assert reached(hours, usage(state, wall_s=7200 + 3700))
+
+
+def test_waiting_that_has_no_end_yet_uses_no_budget_of_time_either(begin):
+    run = begin()
+    run.control()
+    now = time.time()
+    execute(run.workdir / "ledger.db", f"UPDATE approval SET asked_at = {now - 36000}")
+    execute(run.workdir / "ledger.db", f"UPDATE run SET created_at = {now - 36600}")
     state = read_state(run.ledger, run.ledger.run("r"))
-    assert round(state.waited_s()) == 7200
+    assert usage(state, wall_s=36600).wall_s == pytest.approx(600, abs=5)
+
+
+def test_time_that_a_status_does_not_count_is_not_subtracted_from_it(begin):
+    """The elapsed time of a run that has ended goes to the end of its last stage."""
+    run = begin()
+    run.control()
+    run.answer(YES)
+    run.control()
+    now = time.time()
+    late = {"approved": True, "who": "anna", "at": now + 9000, "why": ""}
+    execute(run.workdir / "ledger.db", f"UPDATE approval SET answer = '{json.dumps(late)}'")
+    execute(run.workdir / "ledger.db", f"UPDATE run SET created_at = {now - 3600}")
+    used = run_status(run.ledger, run.ledger.run("r"))["budgets"]["wall_hours"]["used"]
+    assert used == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_run_that_asks_nobody_waits_for_nobody(begin):
@@ -264,3 +304,86 @@ def test_a_run_that_asks_nobody_waits_for_nobody(begin):
     run.control()
     assert (run.state, run.decided().decision) == ("finished", "promote")
     assert run.ledger.approvals.all("r") == []
+
+
+def test_what_a_person_said_holds_also_where_nobody_would_be_asked_any_more(begin, monkeypatch):
+    """The robot counts as simulated by now, so a promotion would be automatic."""
+    run = begin()
+    run.control()
+    run.answer(NO)
+    monkeypatch.setattr(controller_module, "must_ask", lambda *_, **__: False)
+    run.control()
+    assert (run.decided().decision, run.decided().blessed) == ("iterate", "c0")
+
+
+def test_an_answer_to_another_question_is_refused(begin):
+    run = begin()
+    run.control()
+    (question,) = run.ledger.approvals.all("r")
+    with pytest.raises(BadInput, match=rf"question {question.id + 1}.*as question {question.id}"):
+        run.answer(YES, question.id + 1)
+    assert run.answer(YES, question.id) == "resumed"
+
+
+@pytest.mark.parametrize("kind", ["constitution", "real_hardware"])
+def test_questions_of_safety_are_answered_by_their_number_only(begin, kind):
+    run = begin()
+    run.ledger.approvals.ask(
+        "r", kind, "s", cycle=1, text="x", evidence={}, timeout_s=0, on_timeout="reject"
+    )
+    (question,) = run.ledger.approvals.all("r")
+    with pytest.raises(BadInput, match=f"--question={question.id}"):
+        run.answer(YES)
+    run.answer(YES, question.id)
+    assert run.ledger.approvals.all("r")[0].answer == YES
+
+
+def test_a_run_that_waits_and_is_stopped_has_files_that_say_so(begin):
+    run = begin()
+    run.control()
+    stop(run.ledger, run.workdir, find(run.ledger, "r"))
+    assert run.kinds()[-2:] == ["stop_requested", "run_stopped"]
+
+
+def test_a_stop_that_comes_as_the_run_begins_to_wait_stops_it(begin, monkeypatch):
+    run = begin()
+    stale = find(run.ledger, "r")
+    run.control()
+    assert (stale.state, run.state) == ("running", "waiting")
+    assert stop(run.ledger, run.workdir, stale) == "stopped"
+    assert not run.ledger.run("r").stop_requested or run.state == "stopped"
+
+
+def test_a_run_that_was_stopped_meanwhile_ends_its_controller(begin, monkeypatch):
+    run = begin()
+    wait = run.ledger.approvals.__class__.wait
+
+    def stopped_meanwhile(self, name, reason):
+        run.ledger.set_run_state("r", "stopped", "by lefleet stop")
+        return wait(self, name, reason)
+
+    monkeypatch.setattr(run.ledger.approvals.__class__, "wait", stopped_meanwhile)
+    run.control()
+    assert run.state == "stopped"
+
+
+def test_other_budgets_keep_to_the_constitution(begin, tmp_path):
+    fields = msgspec.to_builtins(packaged()) | {"caps": {"cycles": 3}}
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "constitution.yaml").write_text(json.dumps(fields))
+    run = begin()
+    run.control()
+    run.answer(YES)
+    run.control()
+    row = find(run.ledger, "r")
+    with pytest.raises(Denied, match=r"caps\.cycles"):
+        change_budgets(run.ledger, run.workdir, row, ("--budgets.cycles=4",))
+    assert run.state == "finished"
+
+
+def test_a_run_of_a_ledger_without_proposals_goes_on_with_as_many_of_each_task(begin):
+    run = begin()
+    of = msgspec.to_builtins(config())
+    del of["propose"]
+    execute(run.workdir / "ledger.db", f"UPDATE run SET config = '{json.dumps(of)}'")
+    assert stored_config(run.ledger.run("r")).propose.split == "uniform"

@@ -201,7 +201,11 @@ def test_an_existing_dataset_is_not_improved(load):
 
 
 def test_tasks_of_another_environment_are_not_looked_up(load):
-    assert load("--evaluate.env={type: pusht}", "--tasks=[anything]").tasks == ("anything",)
+    flags = ("--evaluate.env={type: pusht}", "--tasks=[anything]")
+    data = "--collect={source: dataset, repo_id: a/b}"
+    assert load(*flags, data).tasks == ("anything",)
+    with pytest.raises(BadInput, match="'anything'"):
+        load(*flags)
 
 
 @pytest.mark.parametrize(

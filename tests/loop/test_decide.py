@@ -168,9 +168,12 @@ PASSED = {"share": 0.02, "passed_on": 0.03, "passed_by": 1}
 )
 def test_the_words_name_where_the_level_came_from(verdict, changes, words):
     level = structs.replace(LEVEL, **changes)
-    made = decide(evidence(verdict)._replace(level=level, initial_states=50), history(), PLAN)
+    found = evidence(verdict)._replace(level=level, initial_states=50)
+    made = decide(found, history(past("better", "promote")), PLAN)
     assert words in made.why
     assert made.level == level
+    rejected = decide(found, history(past("better", "iterate")), PLAN)
+    assert rejected.why == made.why.replace("'s promotion", "'s verdict")
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ def test_of_other_events_nobody_is_told(found):
 def test_a_question_comes_with_the_commands_that_answer_it_and_its_evidence():
     found = told(APPROVAL, approvals=[QUESTION])
     assert found.commands == (
-        "lefleet approve demo --workdir /data/runs",
-        "lefleet reject demo --why '…' --workdir /data/runs",
+        "lefleet approve demo --question=3 --workdir /data/runs",
+        "lefleet reject demo --question=3 --why '…' --workdir /data/runs",
     )
     assert found.evidence == "better (10 won, 0 lost)"
     assert (found.run, found.kind, found.cycle, found.at) == ("demo", "approval", 1, 123.457)

@@ -1,11 +1,12 @@
 """approve and reject: what a person says to a run that waits."""
 
-import getpass
 import os
+import pwd
 import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
@@ -14,10 +15,13 @@ from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
+from lefleet.cli.report import resume_hint, workdir_flag
 from lefleet.errors import BadInput
-from lefleet.ledger import open_ledger
+from lefleet.ledger import Ledger, open_ledger
 from lefleet.loop import runs as loop_runs
+from lefleet.loop.answers import record_answer
 from lefleet.records import ApprovalAnswer
+from lefleet.stages.progress import Progress
 
 _LONGEST_REASON = 2000
 
@@ -30,6 +34,9 @@ class AnswerCommand(WorkdirOptions):
     """Name of the run."""
     why: str = ""
     """Kept with the answer."""
+    question: int | None = None
+    """Number of the question, as lefleet status shows it; refused where the run asks another one
+    by now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +74,35 @@ def answer(command: AnswerCommand) -> int:
         show_phases(command.run, as_lines=command.json) as progress,
     ):
         row = loop_runs.find(ledger, command.run)
-        asked, happened = loop_runs.answer(ledger, workdir, row, said, progress)
+        try:
+            asked = record_answer(ledger, workdir, row, said, command.question)
+        finally:
+            # Also where an answer was there already, but nobody let the run go on.
+            happened = _go_on(ledger, workdir, row.id, progress)
     if command.json:
         print_json({"run": row.id, "approval": asked.id, "kind": asked.kind, "happened": happened})
     verb = "Approved" if is_approved else "Rejected"
     print(f"{verb}: {printable(asked.text)}", file=sys.stderr)
-    print(f"{row.id} goes on. Watch it: lefleet resume {row.id}", file=sys.stderr)
+    flag = workdir_flag(workdir)
+    if happened in ("resumed", "attached"):
+        print(f"{row.id} goes on. Watch it: lefleet resume {row.id}{flag}", file=sys.stderr)
+    else:
+        print(f"{row.id} is {happened}. {resume_hint(row.id, workdir)}", file=sys.stderr)
     return 0
 
 
+def _go_on(ledger: Ledger, workdir: Path, run: str, progress: Progress) -> str:
+    """See that a run without an open question has a controller; a run that was stopped or failed
+    stays so. What happened, or its state."""
+    row = loop_runs.find(ledger, run)
+    if row.state == "waiting" or (row.state == "running" and not row.stop_requested):
+        return loop_runs.resume(ledger, workdir, row, progress)
+    return row.state
+
+
 def user_name() -> str:
-    """The system user."""
+    """The system user, whatever the environment says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # In a container, a number may have no name.
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # In a container, a number may have no name.
         return str(os.getuid())

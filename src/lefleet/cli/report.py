@@ -63,7 +63,7 @@ def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: boo
     if not statuses:
         out.print("No runs yet. Start one: lefleet demo")
     for status in statuses:
-        for part in shown(status):
+        for part in shown(status, workdir):
             out.print(part)
 
 
@@ -95,7 +95,7 @@ def status_of(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
     return known | nothing | about | {"problem": problem}
 
 
-def shown(status: dict[str, Any]) -> Iterator[RenderableType]:
+def shown(status: dict[str, Any], workdir: Path) -> Iterator[RenderableType]:
     """One run for a person, line by line and table by table."""
     yield Text(_headline(status), style="bold")
     if status["problem"]:
@@ -112,21 +112,26 @@ def shown(status: dict[str, Any]) -> Iterator[RenderableType]:
             yield Text(f"Done:       {', '.join(done)}")
         if now["wait"] is not None and now["attempt"]:
             yield Text(f"Waits for:  {now['wait']['what']}")
-    for asked in status.get("approvals", []):
-        if asked["answer"] is None:
-            yield from _question(status["id"], asked)
+    if status["state"] == "waiting":
+        yield from _waits_for(status, workdir)
     if used := _budgets(status):
         yield Text(f"Budgets:    {used}")
 
 
-def _question(run: str, asked: dict[str, Any]) -> Iterator[RenderableType]:
-    """What a run waits for, and how to answer."""
+def _waits_for(status: dict[str, Any], workdir: Path) -> Iterator[RenderableType]:
+    """What a run waits for, and how to answer; how to go on where it has been answered."""
+    run, flag = status["id"], workdir_flag(workdir)
+    asked = next((one for one in status["approvals"] if one["answer"] is None), None)
+    if asked is None:
+        yield Text(f"Answered.   {resume_hint(run, workdir)}")
+        return
     yield Text(f"Waits for:  a person to {printable(asked['text'])}")
     if asked["expires_at"] is not None:
         clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(asked["expires_at"]))
         yield Text(f"Until:      {clock}, then: {asked['on_timeout']}")
-    yield Text(f"Say yes:    lefleet approve {run}")
-    yield Text(f"Say no:     lefleet reject {run} --why REASON")
+    answer = f"{run} --question={asked['id']}{flag}"
+    yield Text(f"Say yes:    lefleet approve {answer}")
+    yield Text(f"Say no:     lefleet reject {answer} --why REASON")
 
 
 def _headline(status: dict[str, Any]) -> str:

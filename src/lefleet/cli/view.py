@@ -120,7 +120,9 @@ def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Con
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
             rows = [find(ledger, run) for run in runs]
-            parts = [part for row in rows for part in shown(status_of(ledger, workdir, row))]
+            parts = [
+                part for row in rows for part in shown(status_of(ledger, workdir, row), workdir)
+            ]
             live.update(Group(*parts, "Ctrl-C stops watching; the runs continue."), refresh=True)
             if not any(_is_active(workdir, row) for row in rows):
                 return

@@ -73,8 +73,20 @@ class ApprovalStore:
                 return False
             kind = "approved" if answer.approved else "rejected"
             data = {"cycle": approval.cycle, "kind_of_approval": approval.kind, **body}
+            # An event has a time of its own.
+            del data["at"]
             insert_event(connection, approval.run, kind, data)
             return True
+
+    def retire(self, approval: ApprovalRow) -> None:
+        """The answer has had its effect: the same question may be asked again."""
+        table = schema.approval
+        with self._engine.begin() as connection:
+            connection.execute(
+                update(table)
+                .where(table.c.id == approval.id)
+                .values(subject=f"{approval.subject} (question {approval.id})")
+            )
 
     def wait(self, run: str, reason: str) -> bool:
         """Let the run wait for its open question; False where it has been answered, or a stop was

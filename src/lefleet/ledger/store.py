@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, case, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.approvals import ApprovalStore
@@ -100,10 +100,12 @@ class Ledger:
                 insert_event(connection, run, f"run_{state}", {"reason": reason})
 
     def request_stop(self, run: str) -> None:
-        """Ask the run's controller to stop."""
+        """Ask the run's controller to stop. A run that waits for a person needs one to do so."""
+        table = schema.run
+        state = case((table.c.state == "waiting", "running"), else_=table.c.state)
         with self._engine.begin() as connection:
             connection.execute(
-                update(schema.run).where(schema.run.c.id == run).values(stop_requested=True)
+                update(table).where(table.c.id == run).values(stop_requested=True, state=state)
             )
             insert_event(connection, run, "stop_requested", {})
 

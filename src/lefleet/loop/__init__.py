@@ -4,11 +4,16 @@
     origin         what a run takes from another one: --from
     plan           what a run would do
     config         YAML file and --key=value overrides to a RunConfig
-    state          what has happened so far, read from the ledger, and the one next step (pure)
+    state          what has happened so far, read from the ledger
+    steps          the one next step (pure)
     requests       the request of every stage and the seeds that it may use (pure)
     propose        what a cycle should do: demonstrations by task, and the action (pure)
     history        what past cycles did and what came of it, read from the ledger
+    proposals      the proposal that holds: a model's within its limits, or the schedule's
     decide         evidence and history to a decision (pure)
+    approvals      what a person is asked, and what follows from the answer (pure)
+    answers        the open question of a run, and recording what a person says to it
+    rules          the run's constitution: kept, installed, watched for changes
     limits         budgets, attempts at a stage and waits between them (pure)
     stage_process  launch a stage's process or attach to it, watch it, end it
     preload        imports in the controller what its stages need, so that they can be its forks
@@ -21,7 +26,6 @@
     success_plot   its success as a picture
 
 Imports `ledger`, `stages`, `stats`, `process`, `constitution`, `knowledge`, `models`, `notify` and
-`records`; `cli` starts controllers and reads. All
-that a controller knows it reads from the ledger, so any of its processes can be killed at any
-time, and the next one resumes the run.
+`records`; `cli` starts controllers and reads. All that a controller knows it reads from the ledger,
+so any of its processes can be killed at any time, and the next one resumes the run.
 """

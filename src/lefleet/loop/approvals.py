@@ -24,13 +24,16 @@ class ApprovalQuestion(NamedTuple):
     evidence: dict[str, Any]
 
 
-def question_about(
-    decision: Decision, plan: ApprovalPlan, *, moves_hardware: bool
-) -> ApprovalQuestion | None:
-    """What to ask before a decision takes effect; None where nobody has to be asked."""
+def must_ask(decision: Decision, plan: ApprovalPlan, *, moves_hardware: bool) -> bool:
+    """Whether a person has to be asked before a decision takes effect."""
     promote = plan.promote or ("human" if moves_hardware else "auto")
     modes = {"promote": promote, "escalate": plan.escalate}
-    if modes.get(decision.decision, "auto") == "auto":
+    return modes.get(decision.decision, "auto") == "human"
+
+
+def question_about(decision: Decision) -> ApprovalQuestion | None:
+    """What can be asked about a decision; None where nobody is asked about such a one."""
+    if decision.decision not in ("promote", "escalate"):
         return None
     verb = "promote the candidate" if decision.decision == "promote" else "use the next rung"
     return ApprovalQuestion(
@@ -53,7 +56,8 @@ def constitution_question(
     cycle: int, digest: str, path: str, changes: list[str], problem: str
 ) -> ApprovalQuestion:
     """A run's constitution has changed; `problem` says why the new one cannot be used."""
-    text = f"go on under the changed {path}: {problem or '; '.join(changes) or 'same rules'}"
+    name = path or "constitution: that of LeFleet, as there is no file any more"
+    text = f"go on under the changed {name}: {problem or '; '.join(changes) or 'same rules'}"
     evidence = {"path": path, "digest": digest, "changes": changes, "problem": problem}
     return ApprovalQuestion("constitution", digest, cycle, text, evidence)
 
@@ -83,8 +87,10 @@ def timed_out(approval: ApprovalRow, now: float) -> ApprovalAnswer | None:
     if approval.expires_at is None or now < approval.expires_at:
         return None
     hours = (approval.expires_at - approval.asked_at) / 3600
+    # Rules that cannot be read cannot be approved.
+    is_possible = not approval.evidence.get("problem")
     return ApprovalAnswer(
-        approved=approval.on_timeout == "approve",
+        approved=approval.on_timeout == "approve" and is_possible,
         who=TIMEOUT,
         at=now,
         why=f"nobody answered within {hours:g} h",

@@ -82,7 +82,11 @@ def _anchored(config: RunConfig) -> RunConfig:
     if notify.command and "/" in notify.command[0]:
         program = _absolute(notify.command[0])
         notify = msgspec.structs.replace(notify, command=(program, *notify.command[1:]))
-    return msgspec.structs.replace(config, collect=collect, ladder=ladder, notify=notify)
+    named = config.constitution
+    rules = str(Path(named).expanduser().absolute()) if named else ""
+    return msgspec.structs.replace(
+        config, collect=collect, ladder=ladder, notify=notify, constitution=rules
+    )
 
 
 def _absolute(name: str) -> str:
@@ -141,13 +145,12 @@ def _check(config: RunConfig) -> None:
 def _check_collect(config: RunConfig) -> None:
     """Where the data comes from, and whether there are seeds for it."""
     if isinstance(config.collect, ExpertGrowth):
+        resolve_tasks(config.tasks)
         counts = [demonstrations(config.collect, cycle) for cycle in range(-1, 2)]
         schedule = (0, *config.collect.episodes_per_task)
         if sorted(set(schedule)) != list(schedule) or sorted(set(counts)) != counts:
             raise BadInput("collect.episodes_per_task: the numbers must grow.")
-        is_even = config.propose.split == "uniform" and not config.propose.model
-        largest = schedule[-1] * (1 if is_even else count_tasks(config))
-        if max_attempts(largest) > PER_CYCLE:
+        if max_attempts(schedule[-1]) > PER_CYCLE:
             raise BadInput(
                 f"collect.episodes_per_task: there are only {PER_CYCLE} seeds for a cycle.",
                 "Ask for fewer.",

@@ -16,6 +16,7 @@ from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.approvals import (
     ApprovalQuestion,
+    must_ask,
     question_about,
     timed_out,
     waiting_words,
@@ -37,7 +38,7 @@ from lefleet.loop.stage_process import (
     StageMonitor,
     carry_out,
 )
-from lefleet.loop.state import RunState, read_state, stored_config
+from lefleet.loop.state import DEVICE_STAGES, RunState, read_state, stored_config
 from lefleet.loop.status import SUMMARY, write_summary
 from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
 from lefleet.loop.success_plot import PLOT
@@ -69,7 +70,7 @@ class Controller:
         self._config = stored_config(row)
         self._created_at = row.created_at
         self._rules = RunRules(self._ledger, workdir, row, self._config)
-        self._proposals = Proposals(self._ledger, workdir, run)
+        self._proposals = Proposals(self._ledger, workdir, run, self._rules)
         self._outlook = Outlook(self._ledger, workdir, run, self._config.notify)
         self._preload = Preload(self._config, may_fork=may_fork)
 
@@ -100,13 +101,14 @@ class Controller:
 
     def _end(self, end: EndRun) -> bool:
         """End or suspend the run; False where it goes on after all."""
-        if end.state not in ("failed", "waiting"):
+        if end.state != "failed":
             self._attempts.settle(end.reason)
         row = self._row()._replace(state=end.state, reason=end.reason)
         self._summarize(row)
         self._outlook.refresh(row)
         if end.state == "waiting":
-            return self._ledger.approvals.wait(self._run, end.reason)
+            is_waiting = self._ledger.approvals.wait(self._run, end.reason)
+            return is_waiting or self._row().state != "running"
         self._ledger.set_run_state(self._run, end.state, end.reason)
         return True
 
@@ -146,7 +148,7 @@ class Controller:
                 case AwaitAnswer(approval):
                     return self._await(approval)
                 case Propose(cycle):
-                    settled = self._proposals.settle(state, cycle, self._rules.current)
+                    settled = self._proposals.settle(state, cycle)
                     self._ledger.record_proposal(self._run, settled)
                 case Decide(cycle):
                     self._decide(state, cycle)
@@ -154,6 +156,8 @@ class Controller:
                     return self._stage(state, events, cycle, stage)
         except Denied as error:
             return self._denied(error, state.current.index)
+        except BadInput as error:
+            return EndRun("failed", str(error))
         return None
 
     def _install_rules(self) -> EndRun | None:
@@ -198,16 +202,17 @@ class Controller:
     def _decide(self, state: RunState, cycle: int) -> None:
         """Record the decision, once a person has been asked where one has to be."""
         decision = make_decision(state, cycle)
-        question = question_about(
-            decision, self._config.approvals, moves_hardware=self._rules.moves_hardware
-        )
-        if question is not None:
-            asked = state.approval(question.kind, question.subject)
-            if asked is None or asked.answer is None:
-                self._ask(question)
-                return
+        question = question_about(decision)
+        asked = state.approval(question.kind, question.subject) if question else None
+        if asked is not None and asked.answer is not None:
+            # Also where nobody would be asked any more: what a person said holds.
             blessed = state.blessed()
             decision = with_answer(decision, asked.answer, blessed.digest if blessed else "")
+        elif question is not None and must_ask(
+            decision, self._config.approvals, moves_hardware=self._rules.moves_hardware
+        ):
+            self._ask(question)
+            return
         self._ledger.record_decision(self._run, decision)
         self._outlook.refresh()
 
@@ -238,9 +243,13 @@ class Controller:
                 # Read the ledger again meanwhile: a stop may be requested.
                 time.sleep(min(wait, _POLL_S))
                 return None
-        running_s = sum(max(0.0, time.time() - attempt.started_at) for attempt in left)
+        uses_device = stage in DEVICE_STAGES
+        begun = [attempt.started_at for attempt in left if uses_device]
+        running_s = sum(max(0.0, time.time() - started_at) for started_at in begun)
         so_far = replace(state, device_seconds=state.device_seconds + running_s)
-        monitor = StageMonitor(self._ledger, self._run, folder, so_far, self._wall_s)
+        monitor = StageMonitor(
+            self._ledger, self._run, folder, so_far, self._wall_s, uses_device=uses_device
+        )
 
         def on_launch() -> None:
             self._preload.finish(ProgressWriter(folder))

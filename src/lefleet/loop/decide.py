@@ -104,7 +104,8 @@ def decide(evidence: CandidateEvidence, history: History, plan: DecidePlan) -> D
             )
             return outcome("baseline", why, evidence.candidate)
         return outcome("iterate", f"success is not above {plan.baseline_floor:.0%} yet")
-    counted = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs, {_level(evidence, gate)}"
+    won = f"{gate.wins} won, {gate.losses} lost of {gate.pairs} pairs"
+    counted = f"{won}, {_level(evidence, gate, history)}"
     if gate.verdict == "better":
         return outcome("promote", f"better than the baseline ({counted})", evidence.candidate)
     if gate.verdict == "worse":
@@ -141,7 +142,7 @@ def _remedy(shortage: Shortage, run: str) -> str:
     )
 
 
-def _level(evidence: CandidateEvidence, gate: GateResult) -> str:
+def _level(evidence: CandidateEvidence, gate: GateResult, history: History) -> str:
     """The p-value, the level that it was compared with, and where that came from."""
     level = evidence.level
     is_worse = gate.verdict == "worse"
@@ -160,7 +161,7 @@ def _level(evidence: CandidateEvidence, gate: GateResult) -> str:
         else:
             said += (
                 f": its share of {level.share:.2g}{reserve} and {level.passed_on:.2g} from "
-                f"cycle {level.passed_by}'s promotion"
+                f"cycle {level.passed_by}'s {_verdict(level.passed_by, history)}"
             )
     if level.guarantee == "none":
         said += (
@@ -168,6 +169,12 @@ def _level(evidence: CandidateEvidence, gate: GateResult) -> str:
             "initial states per task"
         )
     return said
+
+
+def _verdict(cycle: int | None, history: History) -> str:
+    """What to call a gate that said better: a person may have rejected the promotion."""
+    promoted = {one.cycle for one in history.decisions if one.decision == "promote"}
+    return "promotion" if cycle in promoted else "verdict"
 
 
 def _how_far(gate: GateResult) -> str:

@@ -35,7 +35,7 @@ def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
         if (gate := cycle.gate()) is not None:
             evaluated += gate.episodes
     device_s = state.device_seconds + running_s
-    worked_s = max(0.0, wall_s - state.waited_s())
+    worked_s = max(0.0, wall_s - state.waited_s(until=state.created_at + wall_s))
     return Usage(worked_s, device_s, collected, evaluated, state.llm_tokens())
 
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from lefleet.constitution import Rules
 from lefleet.errors import BadInput, Denied
 from lefleet.knowledge import context, lint, suggestions
 from lefleet.ledger import Ledger
 from lefleet.loop.history import read_experience
 from lefleet.loop.propose import limits, propose
-from lefleet.loop.rules import denial
+from lefleet.loop.rules import RunRules, denial
 from lefleet.loop.state import CycleState, RunState
 from lefleet.models.clamp import clamp, obstacle
 from lefleet.records import Proposal, ProposalRecord, ProposeRequest, Request, decode
@@ -22,38 +21,33 @@ class Proposals:
     """The proposals of one run. A model is asked in a stage of its own; whatever comes of that, the
     run goes on, with what the schedule says where nothing else may be used."""
 
-    def __init__(self, ledger: Ledger, workdir: Path, run: str) -> None:
+    def __init__(self, ledger: Ledger, workdir: Path, run: str, rules: RunRules) -> None:
         self._ledger = ledger
         self._workdir = workdir
         self._run = run
+        self._rules = rules
 
     def request(self, state: RunState, cycle: int, folder: Path) -> ProposeRequest:
-        """What a model is asked. The same after an interruption, though pages may have changed."""
-        file = folder / REQUEST
-        if file.exists():
-            asked = decode(file.read_bytes(), Request, str(file))
-            if isinstance(asked, ProposeRequest):
-                return asked
+        """What a model is asked. After an interruption with the evidence of before, though pages
+        may have changed; all else is made anew, so that a changed file changes nothing."""
         budget = state.config.budgets.llm_tokens
         return ProposeRequest(
             plan=state.config.propose,
             fallback=self._scheduled(state, cycle),
             limits=limits(state, cycle),
-            evidence=self._evidence(state, cycle),
+            evidence=_asked_evidence(folder) or self._evidence(state, cycle),
             token_budget=max(0, budget - state.llm_tokens()),
         )
 
-    def settle(self, state: RunState, cycle: int, rules: Rules) -> Proposal:
+    def settle(self, state: RunState, cycle: int) -> Proposal:
         """The proposal that holds. What a model proposed is judged here once more; its denial is an
         event, and the schedule holds."""
         asked = state.cycles[cycle].asked() if cycle < len(state.cycles) else None
-        if asked is not None and (proposed := self._usable(state, cycle, asked, rules)):
+        if asked is not None and (proposed := self._usable(state, cycle, asked)):
             return proposed
         return self._scheduled(state, cycle)
 
-    def _usable(
-        self, state: RunState, cycle: int, asked: ProposalRecord, rules: Rules
-    ) -> Proposal | None:
+    def _usable(self, state: RunState, cycle: int, asked: ProposalRecord) -> Proposal | None:
         proposed, allowed = asked.proposal, limits(state, cycle)
         about = {"cycle": cycle, "source": state.config.propose.model}
         unusable = asked.reason if asked.is_fallback else obstacle(proposed, allowed)
@@ -62,7 +56,7 @@ class Proposals:
             return None
         proposed = msgspec.structs.replace(clamp(proposed, allowed), cycle=cycle)
         try:
-            rules.check_proposal(proposed)
+            self._rules.current.check_proposal(proposed)
         except Denied as error:
             data = {**about, **denial(error, cycle), "proposal": msgspec.to_builtins(proposed)}
             self._ledger.add_event(self._run, "proposal_denied", data)
@@ -70,7 +64,9 @@ class Proposals:
         return proposed
 
     def _scheduled(self, state: RunState, cycle: int) -> Proposal:
-        return propose(state, cycle, read_experience(self._ledger, self._run, state, cycle))
+        experience = read_experience(self._ledger, self._run, state, cycle)
+        most = self._rules.current.constitution.caps.episodes_per_task
+        return propose(state, cycle, experience, most)
 
     def _evidence(self, state: RunState, cycle: int) -> dict[str, Any]:
         """Data for a model: results, people's words, knowledge and what is wrong with it."""
@@ -91,6 +87,16 @@ class Proposals:
         except (BadInput, OSError):
             # Another version's run, or a folder that cannot be read: there is nothing to suggest.
             return []
+
+
+def _asked_evidence(folder: Path) -> dict[str, Any]:
+    """What an interrupted stage was asked with; none where its file cannot be read."""
+    file = folder / REQUEST
+    try:
+        asked = decode(file.read_bytes(), Request, str(file)) if file.exists() else None
+    except (BadInput, OSError):
+        return {}
+    return asked.evidence if isinstance(asked, ProposeRequest) else {}
 
 
 def _past(cycle: CycleState) -> dict[str, Any]:

@@ -159,12 +159,15 @@ def limits(state: RunState, cycle: int) -> ProposalLimits:
     )
 
 
-def propose(state: RunState, cycle: int, experience: Experience) -> Proposal:
+def propose(
+    state: RunState, cycle: int, experience: Experience, most: float | None = None
+) -> Proposal:
     """The deterministic proposal for `cycle`, which has not collected yet. What is known of past
-    cycles matters only with `improve.method: auto`."""
+    cycles matters only with `improve.method: auto`. `most` is what the run's rules allow of one
+    task."""
     allowed = limits(state, cycle)
     choice = choose_action(experience, allowed.actions)
-    episodes, why = _demonstrations(state, allowed)
+    episodes, why = _demonstrations(state, allowed, most)
     if cycle + 1 < state.config.budgets.cycles:
         why += _then(state.config, choice, has_choice=len(allowed.actions) > 1)
     return Proposal(
@@ -172,7 +175,9 @@ def propose(state: RunState, cycle: int, experience: Experience) -> Proposal:
     )
 
 
-def _demonstrations(state: RunState, allowed: ProposalLimits) -> tuple[dict[str, int], str]:
+def _demonstrations(
+    state: RunState, allowed: ProposalLimits, most: float | None
+) -> tuple[dict[str, int], str]:
     """New demonstrations by task, and the same in words."""
     source, plan = state.config.collect, state.config.propose
     if isinstance(source, DatasetSource):
@@ -187,6 +192,8 @@ def _demonstrations(state: RunState, allowed: ProposalLimits) -> tuple[dict[str,
         reason = ", as none was evaluated yet"
     elif plan.split == "failure" and max(by_failure.values()) > allowed.ceiling:
         reason = f", as there are only seeds for {allowed.ceiling} of one task"
+    elif plan.split == "failure" and most is not None and max(by_failure.values()) > most:
+        reason = f", as the constitution allows {most:g} of one task"
     if plan.split == "uniform" or reason:
         said = f"{total} new demonstrations, {total // len(tasks)} of each task{reason}"
         return split_uniform(total, tasks), said

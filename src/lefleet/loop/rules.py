@@ -66,6 +66,8 @@ class RunRules:
         if is_approved or self._config.approvals.constitution == "auto":
             changed.check_config(self._config)
             self._adopt(changed)
+            if asked is not None:
+                self._ledger.approvals.retire(asked)
             return None
         found_differences = differences(self.current, changed)
         changes = [f"{one.field}: {one.words}" for one in found_differences]

@@ -10,11 +10,11 @@ from threading import Thread
 
 import msgspec
 
-from lefleet.constitution import stored
+from lefleet.constitution import restored, stored
 from lefleet.errors import BadInput, StageFailed
-from lefleet.ledger import ApprovalRow, Ledger, RunRow
+from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.connect import CONTROLLER_LOCK
-from lefleet.loop.approvals import timed_out
+from lefleet.loop.answers import forget_rejections, open_question
 from lefleet.loop.config import with_budgets
 from lefleet.loop.controller import Controller, controller_lock
 from lefleet.loop.limits import require_room, usage
@@ -24,7 +24,7 @@ from lefleet.loop.requests import require_seeds
 from lefleet.loop.rules import begin_rules
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.process import is_held, launch
-from lefleet.records import ApprovalAnswer, CheckpointRecord, RunConfig
+from lefleet.records import CheckpointRecord, RunConfig
 from lefleet.stages.progress import Progress, Update, silent
 
 _LOG = logging.getLogger(__name__)
@@ -80,56 +80,11 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = sile
         return "finished"
     if is_controlled(folder):
         return "attached"
+    if row.state in ("stopped", "denied"):
+        forget_rejections(ledger, row.id)
     ledger.resume_run(row.id)
     start_controller(workdir, row.id)
     return "resumed"
-
-
-def open_question(ledger: Ledger, run: str) -> ApprovalRow | None:
-    """The question that a run waits for. One that nobody answered in time is answered now."""
-    for asked in ledger.approvals.all(run):
-        if asked.is_open:
-            late = timed_out(asked, time.time())
-            if late is None:
-                return asked
-            ledger.approvals.answer(asked, late)
-    return None
-
-
-def answer(
-    ledger: Ledger,
-    workdir: Path,
-    row: RunRow,
-    said: ApprovalAnswer,
-    progress: Progress = silent,
-) -> tuple[ApprovalRow, str]:
-    """Answer the question that a run waits for, and see that it goes on; the question, and what
-    happened as `resume` says it."""
-    asked = open_question(ledger, row.id)
-    if asked is None or not _is_accepted(ledger, asked, said):
-        raise BadInput(f"run: {row.id} waits for no answer.", _last_answer(ledger, row.id))
-    return asked, resume(ledger, workdir, find(ledger, row.id), progress)
-
-
-def _is_accepted(ledger: Ledger, asked: ApprovalRow, said: ApprovalAnswer) -> bool:
-    """Record the answer; False where another one came first."""
-    if said.approved and (problem := asked.evidence.get("problem")):
-        raise BadInput(
-            f"run: {asked.run} cannot go on like this: {problem}",
-            "Correct the file, or keep the rules that hold: lefleet reject "
-            f"{asked.run} --why REASON",
-        )
-    return ledger.approvals.answer(asked, said)
-
-
-def _last_answer(ledger: Ledger, run: str) -> str:
-    answered = [one for one in ledger.approvals.all(run) if one.answer is not None]
-    if not answered or answered[-1].answer is None:
-        return f"See: lefleet status {run}"
-    last, said = answered[-1].kind, answered[-1].answer
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(said.at))
-    verb = "approved" if said.approved else "rejected"
-    return f"{said.who} {verb} the last question ({last}) at {clock}."
 
 
 def change_budgets(
@@ -157,6 +112,8 @@ def change_budgets(
             )
         state = replace(read_state(ledger, find(ledger, row.id)), config=config)
         require_seeds(config, state.origin)
+        if row.constitution is not None:
+            restored(row.constitution).check_config(config)
         require_own_seeds(ledger, row.id, config)
         require_room(state, row.id, usage(state, time.time() - row.created_at))
         ledger.resume_run(row.id, msgspec.to_builtins(config.budgets))
@@ -168,12 +125,7 @@ def stop(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent
     """Stop a run and wait until its controller has exited; the state in which the run ended."""
     progress(Update.phase("waiting for the stage and the controller to exit"))
     ledger.request_stop(row.id)
-    folder = workdir / row.id
-    if row.state == "waiting":
-        # Its question stays open: a resumed run asks it again.
-        _wait_for_exit(folder, progress)
-        ledger.set_run_state(row.id, "stopped", "by lefleet stop")
-        row = find(ledger, row.id)
+    folder, row = workdir / row.id, find(ledger, row.id)
     while row.state == "running" or is_controlled(folder):
         if is_controlled(folder):
             time.sleep(0.2)

@@ -131,12 +131,15 @@ class StageMonitor:
         folder: Path,
         state: RunState,
         wall_s: Callable[[], float],
+        *,
+        uses_device: bool = True,
     ) -> None:
         self._ledger = ledger
         self._run = run
         self._folder = folder
         self._state = state
         self._wall_s = wall_s
+        self._uses_device = uses_device
         self._signs: list[tuple[int, int]] = []
         self._quiet_s = 0.0
         self.begin()
@@ -153,7 +156,8 @@ class StageMonitor:
         row = self._ledger.run(self._run)
         if row is not None and row.stop_requested:
             return Cancellation("stop", "by lefleet stop")
-        used = usage(self._state, self._wall_s(), running_s=now - self._started)
+        running_s = now - self._started if self._uses_device else 0.0
+        used = usage(self._state, self._wall_s(), running_s)
         if limit := reached(self._state.config.budgets, used):
             return Cancellation("budget", limit)
         return self._hanging(passed)

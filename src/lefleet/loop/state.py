@@ -30,6 +30,9 @@ from lefleet.records import (
 from lefleet.records.border import as_bad_input
 from lefleet.stats import gate_level, has_room, pairs_for_room, possible_pairs
 
+DEVICE_STAGES = ("collect", "train", "evaluate", "gate", "improve")
+"""All but asking a language model, which uses no device."""
+
 
 @dataclass(frozen=True)
 class CycleState:
@@ -103,11 +106,12 @@ class RunState:
     origin: RunOrigin | None = None
     approvals: tuple[ApprovalRow, ...] = ()
     """All questions that the run has asked, oldest first."""
+    created_at: float = 0.0
 
-    def waited_s(self) -> float:
-        """How long the run has waited for answers of people, until they came."""
-        answered = [(one.asked_at, one.answer.at) for one in self.approvals if one.answer]
-        return sum(max(0.0, at - asked_at) for asked_at, at in answered)
+    def waited_s(self, until: float) -> float:
+        """How long the run had waited for answers of people by then, in seconds."""
+        ends = [(one.asked_at, one.answer.at if one.answer else until) for one in self.approvals]
+        return sum(max(0.0, min(end, until) - asked_at) for asked_at, end in ends)
 
     def open_approval(self) -> ApprovalRow | None:
         """The question that the run waits for."""
@@ -284,19 +288,21 @@ def read_state(ledger: Ledger, row: RunRow) -> RunState:
     return RunState(
         config,
         cycles,
-        # Asking a model uses no device.
-        device_seconds=sum(_seconds(one) for one in attempts if one.stage != "propose"),
+        device_seconds=sum(_seconds(one) for one in attempts if one.stage in DEVICE_STAGES),
         stop_requested=row.stop_requested,
         planned_cycles=first_config(row).budgets.cycles,
         origin=stored_origin(row),
         approvals=tuple(approvals),
+        created_at=row.created_at,
     )
 
 
 def first_config(row: RunRow) -> RunConfig:
-    """The config that a run was begun with."""
+    """The config that a run was begun with. Runs of ledgers that knew no proposals collected as
+    many demonstrations of each task, and go on so."""
+    fields = {"propose": {"split": "uniform"}} | row.config
     with _readable(row, "config"):
-        return msgspec.convert(row.config, RunConfig)
+        return msgspec.convert(fields, RunConfig)
 
 
 def stored_config(row: RunRow) -> RunConfig:

@@ -16,7 +16,7 @@ import msgspec
 
 from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.loop.limits import Usage, limits, usage
-from lefleet.loop.state import CycleState, RunState, read_state
+from lefleet.loop.state import DEVICE_STAGES, CycleState, RunState, read_state
 from lefleet.loop.success_plot import PLOT, plot_success
 from lefleet.stages.evidence_plot import plot_evidence
 from lefleet.stages.folder import write_durably
@@ -51,7 +51,8 @@ def _times(ledger: Ledger, row: RunRow) -> tuple[float, float]:
     attempts, now = ledger.attempts(row.id), time.time()
     ends = [one.ended_at for one in attempts if one.ended_at is not None]
     end = now if row.state == "running" else max(ends, default=row.created_at)
-    running_s = sum(max(0.0, now - one.started_at) for one in attempts if one.state == "running")
+    running = [one for one in attempts if one.state == "running" and one.stage in DEVICE_STAGES]
+    running_s = sum(max(0.0, now - one.started_at) for one in running)
     return max(0.0, end - row.created_at), running_s
 
 

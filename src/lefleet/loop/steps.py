@@ -33,9 +33,10 @@ class AwaitAnswer(NamedTuple):
 
 
 class EndRun(NamedTuple):
-    """There is nothing more to do."""
+    """There is nothing more to do, or nothing before a person has answered."""
 
     state: str
+    """That the run has from then on."""
     reason: str
 
 

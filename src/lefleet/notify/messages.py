@@ -107,7 +107,10 @@ def _message_id(row: RunRow, event: EventRow) -> str:
 
 def _commands(event: EventRow, run: str, workdir: Path) -> tuple[str, ...]:
     verbs = {
-        "approval_needed": (f"approve {run}", f"reject {run} --why '…'"),
+        "approval_needed": (
+            f"approve {run} --question={event.data.get('approval')}",
+            f"reject {run} --question={event.data.get('approval')} --why '…'",
+        ),
         "run_failed": (f"resume {run}",),
         "run_stopped": (f"resume {run}",),
     }
