@@ -251,6 +251,20 @@ def test_a_later_run_changes_the_status_on_the_pages_of_an_earlier_one(ledger, w
         assert "\nstatus: replicated\n" in page(workdir, path)
 
 
+def test_the_page_of_a_run_tells_its_own_numbers_and_who_contradicts_them(ledger, workdir):
+    for name, seed, low, high in (("a", 0, 0, 18), ("b", 1, 19, 3)):
+        PlayedRun(ledger, workdir, name, seed=seed).play(
+            Cycle(demos=2, successes=even(low, "push"), continues=False),
+            Cycle(demos=8, successes=even(high, "push"), continues=False),
+        )
+        ingest(ledger, workdir, name)
+    of_a, of_b = (page(workdir, f"experiments/{name}.md") for name in "ab")
+    assert "**2 → 8 demonstrations of push (small-act): 0 % → 90 %**" in of_a
+    assert "**2 → 8 demonstrations of push (small-act): 95 % → 15 %**" in of_b
+    assert "Contradicted in run b, cycle 1 (seed 1): 2 → 8 demonstrations of push" in of_a
+    assert "\nstatus: contradicted\n" in of_a
+
+
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name and name != "\ud800"])
 def test_hostile_names_break_no_page_and_leave_no_folder(ledger, workdir, name):
     person = ApprovalAnswer(approved=True, who=name, at=1.8e9, why=name)

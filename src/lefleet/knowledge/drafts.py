@@ -11,9 +11,8 @@ from lefleet.knowledge.bundle import ABOUT, FOLDERS
 from lefleet.knowledge.comparisons import Comparison, comparisons
 from lefleet.knowledge.facts import ALL, Measurement, RunFacts
 from lefleet.knowledge.front_matter import PageSource, PageStatus, PageType, moment
-from lefleet.knowledge.lessons import Lesson, lessons
+from lefleet.knowledge.lessons import CONTRADICTED, Lesson, detail, headline, lessons
 from lefleet.knowledge.markup import (
-    bullets,
     clean,
     counted,
     escape,
@@ -133,19 +132,30 @@ def page_status(told: Iterable[Lesson]) -> PageStatus:
     return "observed-once"
 
 
-def lesson_items(told: Sequence[Lesson]) -> str:
-    """Each lesson with its status, its evidence and its id."""
+READ = f"How to read this: {link(ABOUT, f'../{ABOUT}')}"
+
+
+def lesson_items(told: Sequence[Lesson], run: str = "") -> str:
+    """Each lesson with its status, its evidence and its id; on the page of a run, what this run
+    says comes instead of what the first one said."""
     if not told:
         return "Nothing yet: a lesson compares two checkpoints."
     items = []
     for one in told:
-        events = sorted({event for source in one.provenance for event in source.events})
+        own = next((pair for pair in one.comparisons if pair.after.run == run), None)
+        said = (headline(own), detail(own)) if own else (one.headline, one.detail)
+        items.append(f"**{escape(said[0])}**{escape(said[1], 2000)}")
+        items += [
+            f"  - {escape(line, 2000)}"
+            for line in one.further
+            if own is None or line.startswith(CONTRADICTED)
+        ]
         cycles = ", ".join(dict.fromkeys(where(pair.after) for pair in one.comparisons))
+        events = sorted({event for source in one.provenance for event in source.events})
         items.append(
-            f"**{escape(one.headline)}**{escape(one.detail, 4000)}\n"
-            f"  - {one.status}; {cycles}; events {_short(events)}; lesson `{one.id}`"
+            f"  - Status {one.status}; {cycles}; events {_short(events)}; lesson `{one.id}`"
         )
-    return f"{bullets(items)}\n\nHow to read this: {link(ABOUT, f'../{ABOUT}')}"
+    return "\n".join(item if item.startswith("  ") else f"- {item}" for item in items)
 
 
 def _short(events: list[int]) -> str:

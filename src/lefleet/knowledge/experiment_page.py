@@ -1,6 +1,7 @@
 """The page of one run: what was tried in each cycle, what came of it, and what people said."""
 
 from lefleet.knowledge.drafts import (
+    READ,
     Known,
     answer_words,
     attempts_words,
@@ -227,7 +228,7 @@ def _evidence(run: RunFacts, cycle: CycleFacts) -> str:
 def _lessons(run: RunFacts, told: list[Lesson]) -> str:
     """Those about all tasks in full; those about one of several in one line for each task."""
     whole = [one for one in told if one.comparisons[0].is_whole]
-    text = lesson_items(whole)
+    text = lesson_items(whole, run.run)
     lines = []
     for task in run.tasks():
         found = [
@@ -241,7 +242,7 @@ def _lessons(run: RunFacts, told: list[Lesson]) -> str:
             lines.append(f"{page_link('task', task)}: {numbers}")
     if lines:
         text += f"\n\nBy task, each with its exact p-value, not adjusted:\n\n{bullets(lines)}"
-    return text
+    return f"{text}\n\n{READ}"
 
 
 def _people(run: RunFacts) -> str:

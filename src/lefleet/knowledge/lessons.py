@@ -15,6 +15,8 @@ from lefleet.knowledge.front_matter import PageSource, PageStatus
 from lefleet.knowledge.markup import chance, clean, counted, interval, listed, percent, slug
 from lefleet.records import ComparisonRecord
 
+CONTRADICTED = "Contradicted"
+"""First word of a sentence about evidence against a lesson."""
 MADE = {"correct": "corrections", "harvest": "harvested episodes"}
 
 
@@ -28,13 +30,15 @@ class Lesson:
     headline: str
     """What changed, and what the rates were, plain text."""
     detail: str
-    """The rest of that sentence and further ones: the evidence, and what it cannot say."""
+    """The rest of that sentence: the evidence, and what it cannot say."""
+    further: tuple[str, ...]
+    """What other comparisons say, one sentence each."""
     comparisons: tuple[Comparison, ...]
     """Those that it tells of, oldest first; at least one."""
 
     @property
     def text(self) -> str:
-        return self.headline + self.detail
+        return " ".join((self.headline + self.detail, *self.further))
 
     @property
     def provenance(self) -> tuple[PageSource, ...]:
@@ -83,9 +87,11 @@ def _lesson(own: list[Comparison], alike: Sequence[Comparison]) -> Lesson:
         status="contradicted" if against else "replicated" if again else "observed-once",
         tasks=first.after.tasks,
         headline=headline(first),
-        detail=_detail(first)
-        + "".join(f" {_further(one, shown)}" for one in spelled)
-        + (f" Also {counted(more, 'further comparison')}." if more else ""),
+        detail=detail(first),
+        further=(
+            *(_further(one, shown) for one in spelled),
+            *((f"Also {counted(more, 'further comparison')}.",) if more else ()),
+        ),
         comparisons=tuple(sorted(told, key=lambda one: one.order)),
     )
 
@@ -97,7 +103,7 @@ _MOST = 5
 def _further(one: Comparison, shown: Comparison | None) -> str:
     word = "Also"
     if shown is not None and one.direction == -shown.direction:
-        word = "Contradicted"
+        word = CONTRADICTED
     elif shown is not None and one.direction and one.is_independent_of(shown):
         word = "Replicated"
     where = f"in run {clean(one.after.run)}, cycle {one.after.cycle} (seed {one.seed})"
@@ -118,7 +124,8 @@ def headline(one: Comparison) -> str:
     return f"{what_changed(one)}: {percent(old.rate)} → {percent(new.rate)}"
 
 
-def _detail(one: Comparison) -> str:
+def detail(one: Comparison) -> str:
+    """What stands behind the headline: episodes, intervals, evidence, and what it cannot say."""
     limits = f"{interval(one.before.rate.interval)} and {interval(one.after.rate.interval)}"
     text = f", {_episodes(one)}, 95 % intervals {limits} %; {evidence(one)}."
     return f"{text} {_together(one)}" if len(one.changes) > 1 else text

@@ -2,6 +2,7 @@
 
 from lefleet.knowledge.drafts import (
     MOST_ROWS,
+    READ,
     Known,
     answer_words,
     data_words,
@@ -49,7 +50,7 @@ def policy_draft(known: Known, policy: str) -> Draft:
         "settings": f"## Settings\n\n{_settings(trained)}\n",
         "results": f"## Results by task\n\n{_results(measured)}\n",
         "trainings": f"## Trainings\n\n{_trainings(trained)}\n",
-        "lessons": f"## What was learned\n\n{lesson_items(told)}\n",
+        "lessons": f"## What was learned\n\n{lesson_items(told)}\n\n{READ}\n",
         "people": f"## What people decided\n\n{_people(trained)}\n",
     }
     return Draft(page_path("policy", policy), fields, sections)

@@ -3,6 +3,7 @@
 from lefleet.knowledge.comparisons import disagreements
 from lefleet.knowledge.drafts import (
     MOST_ROWS,
+    READ,
     Known,
     attempts_words,
     data_words,
@@ -35,7 +36,7 @@ def task_draft(known: Known, task: str) -> Draft:
     sections = {
         "summary": f"# Task {escape(task)}\n{said}\n{_summary(measured)}\n",
         "results": f"## Success by data\n\n{_table(measured)}\n",
-        "lessons": f"## What was learned\n\n{lesson_items(told)}\n",
+        "lessons": f"## What was learned\n\n{lesson_items(told)}\n\n{READ}\n",
         "failures": f"## Failures\n\n{bullets(_failures(known, task, measured))}\n",
         "questions": f"## Open questions\n\n{bullets(_questions(known, task, measured))}\n",
     }
