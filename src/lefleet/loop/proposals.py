@@ -36,7 +36,8 @@ class Proposals:
             fallback=self._scheduled(state, cycle),
             limits=limits(state, cycle),
             evidence=_asked_evidence(folder) or self._evidence(state, cycle),
-            token_budget=max(0, budget - state.llm_tokens()),
+            # 0 would mean no limit.
+            token_budget=max(1, budget - state.llm_tokens()) if budget else 0,
         )
 
     def settle(self, state: RunState, cycle: int) -> Proposal:
