@@ -11,12 +11,29 @@ from typing import Any
 import msgspec
 
 from lefleet import run_stage
+from lefleet.constitution import Constitution, Grants, Rules, installed
+from lefleet.constitution.schema import CommandRule
 from lefleet.process import launch, stop
 from lefleet.records import Request, encode
 
 REPOSITORY = Path(__file__).parents[1]
 LONGEST_COMMAND_S = 900.0
 EASY3 = ("push", "pick-place", "door-open")
+_ALL = ("*",)
+ANY_PROGRAM = Rules(
+    constitution=Constitution(
+        version=1,
+        commands={"*": CommandRule(arguments={"*": None}, positional=_ALL)},
+        environments=_ALL,
+        datasets=_ALL,
+        checkpoints=_ALL,
+        config_paths=_ALL,
+        plugins=_ALL,
+        variables=_ALL,
+    ),
+    grants=Grants(folders=("/",)),
+)
+"""Benchmarks start programs of their own, which no constitution lists."""
 
 
 class Workshop:
@@ -43,13 +60,14 @@ class Workshop:
         path = self.folder / f"{name}.log"
         with path.open("wb") as log:
             started = time.perf_counter()
-            child = launch(
-                argv,
-                stdout=log,
-                stderr=STDOUT,
-                cwd=REPOSITORY,
-                environment={"HF_HUB_OFFLINE": "1", **(environment or {})},
-            )
+            with installed(ANY_PROGRAM):
+                child = launch(
+                    argv,
+                    stdout=log,
+                    stderr=STDOUT,
+                    cwd=REPOSITORY,
+                    environment={"HF_HUB_OFFLINE": "1", **(environment or {})},
+                )
             try:
                 code = child.wait(LONGEST_COMMAND_S)
             except TimeoutExpired as error:

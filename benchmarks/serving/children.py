@@ -14,7 +14,8 @@ from typing import Any
 
 from benchmarks.serving.links import End
 from benchmarks.serving.stacks import STACKS
-from benchmarks.workshop import REPOSITORY, python
+from benchmarks.workshop import ANY_PROGRAM, REPOSITORY, python
+from lefleet.constitution import installed
 from lefleet.process import launch, stop
 
 # LeRobot takes a while to load on a busy machine.
@@ -27,7 +28,7 @@ class Child:
 
     def __init__(self, argv: Sequence[str], end: End, log: Path) -> None:
         self._log = log
-        with log.open("ab") as errors:
+        with log.open("ab") as errors, installed(ANY_PROGRAM):
             self._process = launch(
                 (*end.prefix, *argv),
                 stdin=PIPE,

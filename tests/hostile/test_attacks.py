@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from lefleet.cli.output import KeyValueFormatter
+from lefleet.constitution import installed
 from lefleet.process import launch, stop
 from lefleet_client.remote import RemotePolicy
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.client.transport.networks import FREE_PORT, QUICK, endpoint_of
 from tests.hostile.attacks import ATTACKS, FAILED
+from tests.permissive import EVERYTHING
 from tests.policy import tiny
 from tests.server.serving import eventually, loaded, observation, serving
 
@@ -89,12 +91,13 @@ class Attacker:
 
     def __init__(self, scene: Scene):
         self._scene = scene
-        self._process = launch(
-            [sys.executable, "-m", "tests.hostile.attacker", str(LONGEST_S)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-        )
+        with installed(EVERYTHING):
+            self._process = launch(
+                [sys.executable, "-m", "tests.hostile.attacker", str(LONGEST_S)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=ROOT,
+            )
 
     def order(self, do: str, **values) -> dict:
         """Have it do something, and ask for chunks meanwhile: how many came is added."""
@@ -159,6 +162,7 @@ def test_an_honest_robot_gets_every_answer_beside(scene, attacker, log, name, se
     assert scene.service.status().sessions <= scene.service.status().max_sessions
 
 
+@pytest.mark.usefixtures("any_program")
 def test_the_attacker_ends_by_itself():
     """After its time, whatever it does; with its input; and with its parent."""
     argv = [sys.executable, "-m", "tests.hostile.attacker"]

@@ -177,10 +177,7 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
             for flag in flags:
                 _judge_own_flag(check, flag)
         case _:
-            raise Denied(
-                "commands",
-                f"lefleet is not started with these arguments: {' '.join(arguments)[:200]}.",
-            )
+            _judge_other(check, "lefleet", arguments)
 
 
 def _judge_own_flag(check: Checks, argument: str) -> None:
