@@ -130,25 +130,25 @@ def test_what_is_listed_is_allowed_to_all(what, lists, tmp_path):
 @pytest.mark.parametrize(
     ("caps", "run", "said"),
     [
-        ({"steps": 10}, config(ladder=(Rung(name="big", steps=11),)), "steps of rung big 11"),
+        ({"steps": 10}, config(ladder=(Rung(name="big", steps=11),)), "steps of rung big is 11"),
         ({"batch_size": 8}, config(ladder=(Rung(name="big", batch_size=9),)), "batch_size of"),
         ({"workers": 1}, config(ladder=(Rung(name="big", num_workers=2),)), "num_workers of"),
-        ({"cycles": 2}, config(budgets=Budgets(cycles=3)), "budgets.cycles 3"),
-        ({"pairs": 10}, config(gate=GatePlan(max_pairs=11)), "gate.max_pairs 11"),
+        ({"cycles": 2}, config(budgets=Budgets(cycles=3)), "budgets.cycles is 3"),
+        ({"pairs": 10}, config(gate=GatePlan(max_pairs=11)), "gate.max_pairs is 11"),
         (
             {"episodes_per_task": 24},
             config(collect=ExpertGrowth(episodes_per_task=(2, 25))),
-            "collect.episodes_per_task 25",
+            "collect.episodes_per_task is 25",
         ),
         (
             {"episodes_per_task": 24},
             config(evaluate=EvaluatePlan(episodes_per_task=25)),
-            "evaluate.episodes_per_task 25",
+            "evaluate.episodes_per_task is 25",
         ),
         (
             {"episodes_per_task": 29},
             config(improve=ImprovePlan(method="harvest", episodes_per_task=30)),
-            "improve.episodes_per_task 30",
+            "improve.episodes_per_task is 30",
         ),
         ({"wall_hours": 2}, config(), "budgets.wall_hours is not set"),
         ({"wall_hours": 2}, config(budgets=Budgets(wall_hours=3)), "budgets.wall_hours is 3"),
@@ -314,7 +314,7 @@ def test_a_proposal_keeps_to_words_and_caps():
     )
     rules(caps={"episodes_per_task": 9}).check_proposal(proposal)
     limited = rules(caps={"episodes_per_task": 8})
-    denied(lambda: limited.check_proposal(proposal), "caps.episodes_per_task", "push 9")
+    denied(lambda: limited.check_proposal(proposal), "caps.episodes_per_task", "push is 9")
     strict = rules(tasks={"forbidden_words": ["push"]})
     denied(lambda: strict.check_proposal(proposal), "tasks.forbidden_words")
 

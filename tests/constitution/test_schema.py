@@ -4,11 +4,18 @@ import subprocess
 import sys
 import zipfile
 
+import msgspec
 import pytest
 import yaml
 
 from lefleet.constitution import find, packaged
-from lefleet.constitution.schema import Constitution, digest_of, packaged_text, parse
+from lefleet.constitution.schema import (
+    CapRules,
+    Constitution,
+    digest_of,
+    packaged_text,
+    parse,
+)
 from lefleet.errors import BadInput
 from tests.constitution.cases import constitution
 
@@ -75,7 +82,8 @@ def test_the_file_that_is_named_wins_then_that_of_the_work_folder_then_the_shipp
     assert here.constitution.uploads
     named = tmp_path / "other.yaml"
     named.write_text("version: 1\nreal_hardware: true\n")
-    assert find(tmp_path, str(named)) == (str(named), Constitution(version=1, real_hardware=True))
+    hardware = msgspec.structs.replace(packaged(), real_hardware=True)
+    assert find(tmp_path, str(named)) == (str(named), hardware)
 
 
 def test_a_file_that_is_named_and_missing_is_an_error_rather_than_the_default(tmp_path):
@@ -89,12 +97,12 @@ def test_a_link_to_nothing_in_the_work_folder_is_an_error_rather_than_the_defaul
         find(tmp_path)
 
 
-def test_without_a_field_a_constitution_is_stricter_than_with_it():
-    """Only own_config, which the shipped file explains, is on without being written."""
-    bare = Constitution(version=1)
-    assert not bare.real_hardware
-    assert bare.commands == {}
-    assert bare.plugins == bare.environments == bare.variables == ()
+def test_a_field_that_a_file_leaves_out_is_as_it_comes_with_lefleet(tmp_path):
+    (tmp_path / "constitution.yaml").write_text("version: 1\ncaps: {steps: 5}\nplugins: []\n")
+    found = find(tmp_path).constitution
+    assert found.caps == CapRules(steps=5), "a field that is written is taken as a whole"
+    assert found.plugins == ()
+    assert found == msgspec.structs.replace(packaged(), caps=found.caps, plugins=())
 
 
 def test_the_digest_is_of_the_content_and_not_of_its_order_or_comments():

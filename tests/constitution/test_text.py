@@ -100,7 +100,12 @@ X = {"x": {"arguments": {"a": {"max": 5}}}}
             "robots.simulated",
             "so101_follower is now allowed",
         ),
-        ({"caps": {"steps": 5}}, {"caps": {"steps": 6}}, "caps.steps", "at most 6, before at most 5"),
+        (
+            {"caps": {"steps": 5}},
+            {"caps": {"steps": 6}},
+            "caps.steps",
+            "at most 6, before at most 5",
+        ),
         ({"caps": {"steps": 5}}, {"caps": {}}, "caps.steps", "no limit, before at most 5"),
         (
             {"tasks": {"forbidden_words": ["gun"]}},

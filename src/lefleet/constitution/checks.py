@@ -59,7 +59,7 @@ class Checks:
         if limit is not None and number > limit:
             raise Denied(
                 f"caps.{field}",
-                f"{what} {plain(number)} is above the limit of {plain(limit)}.",
+                f"{what} is {plain(number)}, above the limit of {plain(limit)}.",
                 f"Ask for at most {plain(limit)}, or raise caps.{field} in {self.file}.",
             )
 

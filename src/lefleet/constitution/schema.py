@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from lefleet.errors import BadInput
 from lefleet.records.border import Strict
@@ -161,10 +162,16 @@ def find(workdir: Path, named: str = "") -> ConstitutionSource:
 
 
 def read(path: Path) -> Constitution:
-    """The constitution in a file; BadInput names the field that is wrong."""
+    """The constitution in a file; BadInput names the field that is wrong.
+
+    A field that the file leaves out is as in the constitution that comes with LeFleet: LeFleet's
+    own programs, for instance, are those of this version.
+    """
     from lefleet.records.config_file import read_fields
 
-    return parse(read_fields(path, "constitution", "docs/constitution.md"), str(path))
+    fields = read_fields(path, "constitution", "docs/constitution.md")
+    named = parse(fields, str(path))
+    return replace(packaged(), **{name: getattr(named, name) for name in fields})
 
 
 def parse(fields: dict[str, Any], source: str) -> Constitution:
