@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from lefleet.constitution.grants import OWN_SIMULATION, Grants
-from lefleet.constitution.paths import is_inside, is_listed, matches
+from lefleet.constitution.paths import is_inside, is_listed, is_pattern, matches
 from lefleet.constitution.schema import ArgumentRule, Constitution, TaskRules
 from lefleet.errors import Denied
 
@@ -123,7 +123,8 @@ class Checks:
         """
         command = rule_of(program, self.constitution.commands)
         arguments = command.arguments if command else {}
-        rules = [rule for pattern, rule in arguments.items() if matches(key, (pattern,))]
+        rules = [arguments[key]] if key in arguments else []
+        rules += [arguments[one] for one in arguments if is_pattern(one) and matches(key, (one,))]
         for rule in rules:
             self._within(program, key, value, rule)
         if not rules and not is_key_known and f"--{key}={value}" not in self.grants.flags:

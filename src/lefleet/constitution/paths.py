@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 _GLOB = frozenset("*?[")
@@ -10,7 +11,13 @@ _GLOB = frozenset("*?[")
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether `name` is one of these names, which may have * and ? in them."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(name == one or (is_pattern(one) and fnmatchcase(name, one)) for one in patterns)
+
+
+@lru_cache(maxsize=4096)
+def is_pattern(name: str) -> bool:
+    """Whether a name of a list stands for many; asked again and again of the same lists."""
+    return not _GLOB.isdisjoint(name)
 
 
 def is_listed(name: str, listed: Iterable[str]) -> bool:
@@ -42,11 +49,11 @@ def _is_path(name: str) -> bool:
     """A name on the hub has one / and no folder of that name here."""
     if name.startswith(("/", ".", "~")) or ".." in name or name.count("/") != 1:
         return True
-    return not _GLOB & set(name) and Path(name).exists()
+    return not is_pattern(name) and Path(name).exists()
 
 
 def _is_in(real: str, listed: str) -> bool:
-    if _GLOB & set(listed):
+    if is_pattern(listed):
         pattern = os.path.expanduser(listed)  # noqa: PTH111
         return fnmatchcase(real, pattern) or fnmatchcase(real, f"{pattern}/*")
     folder = real_path(listed)
