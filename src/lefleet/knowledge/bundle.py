@@ -11,7 +11,7 @@ from pathlib import Path
 from lefleet.errors import LeFleetError
 from lefleet.knowledge.fences import Unreadable
 from lefleet.knowledge.front_matter import PageType
-from lefleet.stages.folder import write_durably
+from lefleet.stages.folder import flush_folder, write_durably
 
 FOLDER = "knowledge"
 SCHEMA = "schema.json"
@@ -106,9 +106,5 @@ def replace(path: Path, before: str | None, text: str) -> bool:
         partial.unlink(missing_ok=True)
     else:
         partial.replace(path)
-    parent = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    flush_folder(path.parent)
     return True

@@ -11,12 +11,9 @@ from lefleet.ledger import ApprovalRow, AttemptRow, EventRow, Ledger, RunRow
 from lefleet.ledger.sections import JudgedEpisode
 from lefleet.records import (
     CheckpointRecord,
-    ComparisonRecord,
     DatasetRecord,
     Decision,
-    EvaluationRecord,
     ExpertDemos,
-    MixRecord,
     Proposal,
     Rate,
     Record,
@@ -25,6 +22,7 @@ from lefleet.records import (
     RunOrigin,
     TrainRequest,
 )
+from lefleet.records.cycle import CycleRecords
 
 OWN_SIMULATION = "LeFleet's MetaWorld"
 ALL = ""
@@ -69,7 +67,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CycleFacts:
+class CycleFacts(CycleRecords):
     """One cycle of a run, as far as it has come."""
 
     index: int
@@ -90,26 +88,6 @@ class CycleFacts:
     steps: int = 0
     measured: dict[str, Measurement] = field(default_factory=dict)
     """By task, and of all tasks together under ALL; of decided cycles only."""
-
-    def dataset(self) -> DatasetRecord | None:
-        record = self.records.get("collect")
-        return record if isinstance(record, DatasetRecord) else None
-
-    def checkpoint(self) -> CheckpointRecord | None:
-        record = self.records.get("train")
-        return record if isinstance(record, CheckpointRecord) else None
-
-    def evaluation(self) -> EvaluationRecord | None:
-        record = self.records.get("evaluate")
-        return record if isinstance(record, EvaluationRecord) else None
-
-    def gate(self) -> ComparisonRecord | None:
-        record = self.records.get("gate")
-        return record if isinstance(record, ComparisonRecord) else None
-
-    def mix(self) -> MixRecord | None:
-        record = self.records.get("improve")
-        return record if isinstance(record, MixRecord) else None
 
 
 @dataclass(frozen=True, kw_only=True)

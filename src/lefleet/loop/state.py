@@ -13,21 +13,17 @@ from lefleet.records import (
     ApprovalKind,
     Budgets,
     CheckpointRecord,
-    ComparisonRecord,
-    DatasetRecord,
     Decision,
-    EvaluationRecord,
     GateLevel,
-    MixRecord,
     PolicyResult,
     Proposal,
-    ProposalRecord,
     Record,
     RunConfig,
     Rung,
     RunOrigin,
 )
 from lefleet.records.border import as_bad_input
+from lefleet.records.cycle import CycleRecords
 from lefleet.stats import gate_level, has_room, pairs_for_room, possible_pairs
 
 DEVICE_STAGES = ("collect", "train", "evaluate", "gate", "improve")
@@ -35,7 +31,7 @@ DEVICE_STAGES = ("collect", "train", "evaluate", "gate", "improve")
 
 
 @dataclass(frozen=True)
-class CycleState:
+class CycleState(CycleRecords):
     """Committed stages and the decision of one cycle."""
 
     index: int
@@ -45,31 +41,6 @@ class CycleState:
     """Stages that failed for good and that the run can do without."""
     proposal: Proposal | None = None
     """What the cycle does; None before it is settled, and in cycles of older ledgers."""
-
-    def dataset(self) -> DatasetRecord | None:
-        record = self.records.get("collect")
-        return record if isinstance(record, DatasetRecord) else None
-
-    def checkpoint(self) -> CheckpointRecord | None:
-        record = self.records.get("train")
-        return record if isinstance(record, CheckpointRecord) else None
-
-    def evaluation(self) -> EvaluationRecord | None:
-        record = self.records.get("evaluate")
-        return record if isinstance(record, EvaluationRecord) else None
-
-    def gate(self) -> ComparisonRecord | None:
-        record = self.records.get("gate")
-        return record if isinstance(record, ComparisonRecord) else None
-
-    def mix(self) -> MixRecord | None:
-        record = self.records.get("improve")
-        return record if isinstance(record, MixRecord) else None
-
-    def asked(self) -> ProposalRecord | None:
-        """What a language model proposed."""
-        record = self.records.get("propose")
-        return record if isinstance(record, ProposalRecord) else None
 
 
 class PastGate(NamedTuple):

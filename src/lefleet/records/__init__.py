@@ -7,8 +7,10 @@
     checkpoint    training: its request, the checkpoint and its contract
     evaluate      evaluating and comparing: requests, episodes, rates, gate results
     profile       success against latency: request, episodes, envelope
+    cycle         the committed records of one cycle, each as its type
     approval      what a run asks a person, the answer, and who is told
     proposal      what a cycle should do, and asking a language model for it
+    diagnosis     what may explain that nothing works
     run           a run's config, its origin and its decisions
 
 Everything here is a frozen msgspec struct, kept as JSON beside the stage's artifacts

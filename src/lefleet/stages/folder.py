@@ -173,11 +173,16 @@ def write_durably(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
-    parent = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """The names in it survive a stop of the machine from now on."""
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(parent)
+        os.fsync(opened)
     finally:
-        os.close(parent)
+        os.close(opened)
 
 
 def committed(path: Path, request: Request) -> Record | None:
