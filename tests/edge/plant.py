@@ -12,6 +12,7 @@ from typing import Any
 from lerobot.rollout.configs import RolloutConfig
 from lerobot.rollout.strategies.base import BaseStrategy
 
+from lefleet.constitution import installed
 from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.context import build_context
 from lefleet_client.remote import discover_robots
@@ -20,6 +21,7 @@ from lefleet_client.transport import ZenohSettings, ZenohTransport
 from lerobot_policy_lefleet import LefleetConfig
 from tests.client.transport.networks import FREE_PORT
 from tests.client.transport.waiting import eventually
+from tests.constitution.cases import rules
 from tests.edge.arm import FPS, INITIAL, PACKAGE, Arm, ArmConfig
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,7 @@ _LONGEST_GAP_S = 1.0
 """Between two commands, on a busy machine; every outage here lasts longer."""
 
 
+ARM_RULES = rules(robots={"simulated": ["chaos_arm"]})
 ROOM = {"execute_steps": FPS, "buffer_time_s": 0.4, "max_action_age_s": 3.0}
 """Settings with which a request may take long, on a busy machine, before a tick is missed."""
 
@@ -147,7 +150,8 @@ class Rollout:
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 
     def __enter__(self) -> "Rollout":
-        self._context = build_context(self.config, self.shutdown, self.arm)
+        with installed(ARM_RULES):
+            self._context = build_context(self.config, self.shutdown, self.arm)
         self.engine = self._context.policy.inference
         self.seen.engine = self.engine
         self.seen.max_age_s = self.config.inference.max_action_age_s
