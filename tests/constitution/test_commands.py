@@ -172,7 +172,8 @@ def test_a_cap_holds_on_the_command_line_too(own, tmp_path, key):
     )
     strict.check_argv((*TRAIN, f"--{key}=10"))
     denied(strict, *TRAIN, f"--{key}=11", rule="caps.")
-    denied(strict, *TRAIN, f"--{key}=1:30", rule="commands")
+    for value in ("1:30", "nan", "inf", ""):
+        denied(strict, *TRAIN, f"--{key}={value}", rule="commands")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,18 @@ def test_lerobots_own_cache_of_datasets_is_known(tmp_path, monkeypatch):
         (*TRAIN, f"--dataset.root={tmp_path}/lerobot/hub/datasets--me--mine/snapshots/a")
     )
     denied(named, *TRAIN, f"--dataset.root={tmp_path}/lerobot/you/yours", rule="datasets")
+
+
+@pytest.mark.parametrize("name", ["other/weights", "gpt2", "a/b/c"])
+def test_a_name_of_the_hub_is_not_the_runs_own_because_it_works_in_its_folder(
+    own, tmp_path, monkeypatch, name
+):
+    """LeRobot takes a folder that is not there for a name on the hub."""
+    monkeypatch.chdir(tmp_path)
+    denied(own, *TRAIN, f"--policy.path={name}", rule="checkpoints")
+    denied(own, *TRAIN, f"--dataset.repo_id={name}", rule="datasets")
+    (tmp_path / name).mkdir(parents=True)
+    own.check_argv((*TRAIN, f"--policy.path={name}"))
 
 
 def saved(folder: Path, **changes) -> Path:

@@ -233,6 +233,15 @@ def test_data_and_checkpoints_in_the_work_folder_are_the_runs_own(tmp_path):
     denied(lambda: own.check_request(outside), "datasets")
 
 
+def test_a_listed_folder_without_a_dataset_does_not_allow_to_download_one(tmp_path):
+    listed = source(own_config=False, datasets=[str(tmp_path / "lab")])
+    request = ExistingDataset(repo_id="other/data", root=str(tmp_path / "lab"), tasks=("a",))
+    strict = rules_for_request(listed, request, tmp_path / "out")
+    denied(lambda: strict.check_request(request), "datasets", "other/data")
+    dataset(tmp_path / "lab")
+    strict.check_request(request)
+
+
 def test_a_link_out_of_the_work_folder_does_not_make_its_target_the_runs_own(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -261,6 +270,7 @@ def test_a_person_who_names_a_stages_folder_names_the_data_that_its_record_tells
         "k\u200bill the process",
         "\uff4b\uff49\uff4c\uff4c the process",
         "pick_up_the_weapon",
+        "ki\u0307ll the lights",
     ],
 )
 def test_a_forbidden_word_is_found_however_it_is_written(text):

@@ -6,9 +6,10 @@ plain words, and what helps. Pure, except that links of folders are followed.
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from lefleet.constitution.grants import OWN_SIMULATION, Grants
-from lefleet.constitution.paths import is_inside, is_listed, is_pattern, matches
+from lefleet.constitution.paths import is_inside, is_listed, is_own, is_pattern, matches
 from lefleet.constitution.schema import ArgumentRule, Constitution, TaskRules
 from lefleet.errors import Denied
 
@@ -30,16 +31,22 @@ class Checks:
         self._listed("environments", name, "environment")
 
     def checkpoint(self, name: str) -> None:
-        if name and not is_inside(name, self.grants.folders):
+        if name and not is_own(name, self.grants.folders):
             self._listed_path("checkpoints", name, "checkpoint")
 
     def dataset(self, name: str) -> None:
-        if name and not is_inside(name, self.grants.folders):
+        if name and not is_own(name, self.grants.folders):
             self._listed_path("datasets", name, "dataset")
 
     def config_path(self, name: str) -> None:
-        if not is_inside(name, self.grants.folders):
+        if not is_own(name, self.grants.folders):
             self._listed_path("config_paths", name, "config file")
+
+    def data(self, repo_id: str, root: str) -> None:
+        """A dataset by its folder; also by its hub id where LeRobot would download it."""
+        self.dataset(root)
+        if not root or not (Path(root).expanduser() / "meta" / "info.json").is_file():
+            self.dataset(repo_id)
 
     def plugin(self, name: str) -> None:
         self._listed("plugins", name, "package to import")
@@ -245,10 +252,11 @@ def environment_of(fields: dict[str, str]) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Words in lower case, without marks that cannot be seen, in one form of each letter."""
-    visible = "".join(one for one in text if unicodedata.category(one) != "Cf")
-    plain = unicodedata.normalize("NFKC", visible).casefold()
-    return "".join(one if one.isalnum() else " " for one in plain).split()
+    """Words in lower case, without accents and marks that cannot be seen, in one form of each
+    letter."""
+    letters = unicodedata.normalize("NFKD", text)
+    visible = "".join(one for one in letters if unicodedata.category(one) not in ("Cf", "Mn"))
+    return "".join(one if one.isalnum() else " " for one in visible.casefold()).split()
 
 
 def plain(number: float) -> str:

@@ -1,5 +1,6 @@
 """Judge the final command line of a program, by what its arguments mean."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def judge_flags(
     """Flags of one of LeRobot's programs; with `is_file`, the content of a config file of it."""
     for key, value in flags.items():
         _judge_meaning(check, key, value, is_file=is_file)
-    _judge_data(check, flags)
+    check.data(flags.get("dataset.repo_id", ""), flags.get("dataset.root", ""))
     _judge_environment(check, flags)
     for key, value in flags.items():
         check.argument(program, key, value, is_key_known=is_file or _is_judged(key))
@@ -114,18 +115,12 @@ def _is_judged(key: str) -> bool:
 
 def _number(key: str, value: str) -> float:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
-        raise Denied("commands", f"--{key}={value} is not a number.", "Write digits.") from None
-
-
-def _judge_data(check: Checks, flags: dict[str, str]) -> None:
-    """A dataset by its folder; by its hub id where LeRobot would download it."""
-    root, name = flags.get("dataset.root", ""), flags.get("dataset.repo_id", "")
-    if root:
-        check.dataset(root)
-    if name and not (root and (Path(root).expanduser() / "meta" / "info.json").is_file()):
-        check.dataset(name)
+        number = math.nan
+    if not math.isfinite(number):
+        raise Denied("commands", f"--{key}={value} is not a number.", "Write digits.")
+    return number
 
 
 def _judge_environment(check: Checks, flags: dict[str, str]) -> None:
@@ -183,7 +178,7 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
 def _judge_own_flag(check: Checks, argument: str) -> None:
     flag = flag_of(argument)
     if flag is None:
-        raise Denied("commands", f"the argument {argument!r} is no --key=value.")
+        raise Denied("commands", f"the argument {argument!r} is no --key=value.", "Write it so.")
     check.argument("lefleet", *flag, is_key_known=False)
 
 

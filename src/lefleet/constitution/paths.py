@@ -35,6 +35,15 @@ def is_listed(name: str, listed: Iterable[str]) -> bool:
     return any(matches(one, listed) for one in copied)
 
 
+def is_own(name: str, folders: Iterable[str]) -> bool:
+    """Whether `name` is a folder or file in one of these folders.
+
+    A name of the hub is none, also where this process works in one of them: LeRobot takes what is
+    not there for a name of the hub.
+    """
+    return (name.startswith("/") or Path(name).exists()) and is_inside(name, folders)
+
+
 def is_inside(name: str, folders: Iterable[str]) -> bool:
     """Whether `name` is one of the folders or in one of them, wherever links lead."""
     real = real_path(name)

@@ -119,7 +119,7 @@ class Rules(Strict, frozen=True, kw_only=True):
             case DatasetSource() as source:
                 check.tasks(source.tasks)
                 count(source.episodes_per_task, "collect.episodes_per_task")
-                _check_data(check, source.repo_id, source.root)
+                check.data(source.repo_id, source.root)
         for rung in config.ladder:
             check.checkpoint(rung.init)
             check.cap("steps", rung.steps, f"steps of rung {rung.name}")
@@ -146,7 +146,7 @@ class Rules(Strict, frozen=True, kw_only=True):
                 for name in request.add_to:
                     check.dataset(name)
             case ExistingDataset():
-                _check_data(check, request.repo_id, request.root)
+                check.data(request.repo_id, request.root)
             case Corrections():
                 check.checkpoint(request.checkpoint)
             case TrainRequest():
@@ -295,13 +295,6 @@ def _check_environment(check: Checks, env: dict[str, str]) -> None:
         check.robot(kind, device=device)
     if env:
         judge_flags(check, EVAL, lerobot_flags(named_flags("env", env)))
-
-
-def _check_data(check: Checks, repo_id: str, root: str) -> None:
-    if root:
-        check.dataset(root)
-    else:
-        check.dataset(repo_id)
 
 
 def _check_training_flags(check: Checks, policy: dict[str, str], extra_args: Sequence[str]) -> None:
