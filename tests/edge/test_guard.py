@@ -14,7 +14,8 @@ from lerobot.rollout.context import HardwareContext
 from lerobot.rollout.robot_wrapper import ThreadSafeRobot
 from lerobot.rollout.strategies.core import RolloutStrategy
 
-from lefleet.edge.guard import GuardConfig, GuardedRobot, judge
+from lefleet.edge.guard import GuardedRobot
+from lefleet.edge.judge import GuardConfig, judge
 from lefleet.errors import BadInput
 from lefleet.robots import LeFleetSim, LeFleetSimConfig
 from lefleet.sim.encode import ACTION_NAMES, STATE_NAMES
@@ -60,7 +61,47 @@ def test_what_is_not_a_finite_number_never_passes(config, bad):
 def test_before_the_first_command_steps_are_measured_from_the_observation():
     assert judge({"a.pos": 0.9}, CLAMP, {}, {"a.pos": 0.0}).send == {"a.pos": 0.2}
     assert judge({"a.pos": 0.9}, CLAMP, {"c.pos": 0.9}, {"a.pos": 0.0}).send == {"a.pos": 0.2}
-    assert judge({"a.pos": 0.9}, CLAMP, {}, {}).send == {"a.pos": 0.9}, "nothing to measure from"
+
+
+@pytest.mark.parametrize("config", [CLAMP, REFUSE])
+def test_a_limited_step_from_an_unknown_position_is_refused_until_it_is_known(config):
+    refused = ("refused", {}, {"a.pos": "position unknown"})
+    assert judge({"a.pos": 0.9}, config, {}, {}) == refused
+    assert judge({"a.pos": 0.9}, config, {}, {"b.pos": 0.0}) == refused
+    last = {"c.pos": 4.0, "b.vel": 0.3}
+    held = judge({"a.pos": 0.9, "b.vel": 0.1}, config, last, {})
+    assert held.send == {"c.pos": 4.0, "b.vel": 0.0}
+    assert judge({"a.pos": 0.1}, config, {}, {"a.pos": 0.0}).send == {"a.pos": 0.1}
+    never_seen = judge({"a.pos": 0.9}, config, {}, {}, unseen={"a.pos"})
+    assert never_seen.send == {"a.pos": 0.9}
+
+
+def test_a_driver_that_cannot_say_where_a_joint_stands_gets_no_step_of_any_size():
+    class Blind(Driver):
+        def get_observation(self):
+            return super().get_observation() | {"a.pos": math.nan}
+
+    driver = Blind()
+    robot = GuardedRobot(driver, GuardConfig(max_step=0.1))
+    robot.send_action({"a.pos": 50.0})
+    assert driver.received == []
+    assert robot.counts.reasons == {("a.pos", "position unknown"): 1}
+
+
+@pytest.mark.parametrize(
+    "config", [GuardConfig(limits={"a.pos": (-1, 1)}), GuardConfig(max_step=1)]
+)
+def test_what_is_no_joint_of_a_limited_robot_never_reaches_its_driver(config):
+    driver = Driver()
+    robot = GuardedRobot(driver, config)
+    robot.send_action({"a.pos": 0.5, "A.pos": 900.0, "e.vel": 7.0})
+    robot.send_action({"A.pos": 900.0})
+    stop = {"a.pos": 0.5, "c.vel": 0.0, "d.vel": 0.0}
+    assert driver.received == [stop, stop]
+    assert robot.counts.reasons == {("A.pos", "no joint"): 2, ("e.vel", "no joint"): 1}
+    strict = GuardedRobot(driver, GuardConfig("refuse", config.limits, config.max_step))
+    strict.send_action({"a.pos": 0.5, "e.vel": 7.0})
+    assert driver.received[2:] == [{"a.pos": 0.0, "c.vel": 0.0, "d.vel": 0.0}]
 
 
 def test_before_the_first_command_a_robot_of_positions_gets_none_and_velocities_stop():

@@ -11,7 +11,8 @@ from lerobot.rollout.strategies.dagger import DAggerPhase
 
 from lefleet.edge.episodes import EpisodeEngine, EpisodeLabels, StandingDAgger
 from lefleet.edge.features import features_of, positions_in
-from lefleet.edge.guard import GuardConfig, GuardedRobot
+from lefleet.edge.guard import GuardedRobot
+from lefleet.edge.judge import GuardConfig
 
 MOVING = {"arm.pos": 0.5, "x.vel": 0.3}
 STANDING = {"arm.pos": 0.5, "x.vel": 0.0}

@@ -1,6 +1,7 @@
 """LeRobot's side of the edge: a robot's control loop whose policy is on a server.
 
-    guard     limits around `Robot.send_action`, the last code before the driver
+    guard     around `Robot.send_action`, the last code before the driver
+    judge     which command may be sent in place of an action: the limits of the guard
     limits    whether the constitution allows a rollout, and its limits for the guard
     config    the flags of `--inference.type=remote`, registered with LeRobot
     flags     the flags of a whole rollout: LeRobot's, and the guard's
@@ -22,7 +23,8 @@ the robot.
 from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.context import build_context
 from lefleet.edge.engine import LockStepEngine, RemoteInferenceEngine
-from lefleet.edge.guard import GuardConfig, GuardedRobot
+from lefleet.edge.guard import GuardedRobot
+from lefleet.edge.judge import GuardConfig
 
 __all__ = [
     "GuardConfig",

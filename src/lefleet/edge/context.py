@@ -30,7 +30,8 @@ from lefleet.edge.config import RemoteInferenceConfig
 from lefleet.edge.datasets import dataset_features, open_dataset, require_folder
 from lefleet.edge.engine import connect, create_engine, require_same_policy
 from lefleet.edge.features import features_of
-from lefleet.edge.guard import GuardConfig, GuardedRobot, joints_of
+from lefleet.edge.guard import GuardedRobot, joints_of
+from lefleet.edge.judge import GuardConfig
 from lefleet.edge.limits import require_allowed, tightened, type_names
 from lefleet.edge.local import LocalPolicy
 from lefleet.errors import LeFleetError

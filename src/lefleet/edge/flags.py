@@ -23,7 +23,7 @@ from lerobot.rollout.configs import (
 from yaml import YAMLError
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.guard import GuardConfig
+from lefleet.edge.judge import GuardConfig
 from lefleet.errors import BadInput, LeFleetError, why_not_a_folder
 from lerobot_policy_lefleet import LefleetConfig
 

@@ -1,180 +1,22 @@
-"""The guard around `Robot.send_action`: limits per joint, largest step per tick, no NaN.
+"""The guard around `Robot.send_action`: every action is judged before the robot's driver gets it.
 
-It is the last code before the robot's driver, so actions of the policy, the teleoperator, the
-interpolation and the return to the initial position all pass it. `judge` decides about one action
-and has no state; `GuardedRobot` wraps a LeRobot robot, remembers what was sent, counts and logs.
+It is the last code before the driver, so actions of the policy, the teleoperator, the interpolation
+and the return to the initial position all pass it. `GuardedRobot` wraps a LeRobot robot, remembers
+what was sent, counts and logs.
 """
 
-import difflib
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from lerobot.robots.robot import Robot
 
-from lefleet.errors import BadInput
+from lefleet.edge.judge import GuardConfig, Judgement, Reason, check_guard, judge, number_of
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class GuardConfig:
-    """Limits of the commands that may reach the driver. Without any, only NaN is stopped.
-
-    On the command line:
-        --guard.limits='{shoulder_pan.pos: [-90, 90], x.vel: [-0.2, 0.2]}'
-        --guard.max_step=5
-    """
-
-    mode: Literal["clamp", "refuse"] = "clamp"
-    """clamp: move a value to the nearest allowed one. refuse: send the safe command instead."""
-    limits: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Smallest and largest command by joint."""
-    max_step: float | dict[str, float] = field(default_factory=dict)
-    """Largest change of a command from one to the next, by joint; one number: for all .pos."""
-
-    def step_of(self, joint: str) -> float:
-        if isinstance(self.max_step, dict):
-            return self.max_step.get(joint, math.inf)
-        return self.max_step if joint.endswith(".pos") else math.inf
-
-
-def check_guard(config: GuardConfig, joints: Iterable[str]) -> None:
-    """Raise BadInput for a setting that cannot be used with a robot that has these joints."""
-    known = sorted(joints)
-    if config.mode not in ("clamp", "refuse"):
-        raise BadInput(f"guard.mode: {config.mode!r} is neither clamp nor refuse.")
-    for joint, bounds in config.limits.items():
-        name = f"guard.limits: {joint}"
-        _check_known("guard.limits", joint, known)
-        if len(bounds) != 2 or any(math.isnan(bound) for bound in bounds):
-            raise BadInput(f"{name} needs two numbers, smallest and largest, not {list(bounds)}.")
-        if bounds[0] > bounds[1]:
-            raise BadInput(f"{name}: the smallest, {bounds[0]:g}, is above {bounds[1]:g}.")
-        if joint.endswith(".vel") and not bounds[0] <= 0 <= bounds[1]:
-            raise BadInput(f"{name} must allow 0, which stops the joint; it is {list(bounds)}.")
-    if isinstance(config.max_step, dict):
-        for joint, step in config.max_step.items():
-            _check_known("guard.max_step", joint, known)
-            _check_step(step, f" for {joint}")
-    else:
-        _check_step(config.max_step, "")
-
-
-def _check_step(step: float, of: str) -> None:
-    if not step > 0:
-        raise BadInput(f"guard.max_step: must be above 0, is {step:g}{of}.")
-
-
-def _check_known(setting: str, joint: str, known: list[str]) -> None:
-    if joint in known:
-        return
-    near = difflib.get_close_matches(joint, known, n=3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"It has {', '.join(known)}."
-    raise BadInput(f"{setting}: the robot has no {joint!r}.", hint)
-
-
-Reason = Literal["not finite", "below limit", "above limit", "step too large"]
-
-
-class Judgement(NamedTuple):
-    """What may be sent instead of an action."""
-
-    outcome: Literal["passed", "clamped", "refused"]
-    send: dict[str, float]
-    """Empty: send nothing."""
-    reasons: dict[str, Reason]
-    """By joint, where the action was not allowed."""
-
-
-def judge(
-    action: Mapping[str, Any],
-    config: GuardConfig,
-    last_sent: Mapping[str, float],
-    observed: Mapping[str, float],
-) -> Judgement:
-    """Decide about one action.
-
-    A joint's step is measured from the last command if that contained the joint, else from its
-    observed position (`.pos`) or from 0 (`.vel`); a joint without any of these has no step limit
-    for its first command. Where a step cannot reach the limits, because the robot stands outside
-    them, the step decides: the command moves towards the limits.
-
-    A refused action is replaced by the safe command: the last one with velocities at 0, since a
-    velocity controller would go on moving without a command. If nothing was sent before, joints
-    hold their observed position; a robot without velocities then gets no command at all.
-    """
-    send: dict[str, float] = {}
-    reasons: dict[str, Reason] = {}
-    for joint, raw in action.items():
-        value = _number(raw)
-        if not math.isfinite(value):
-            reasons[joint] = "not finite"
-            continue
-        send[joint], reason = _allowed(joint, value, config, last_sent, observed)
-        if reason is not None:
-            reasons[joint] = reason
-    if not reasons:
-        return Judgement("passed", send, reasons)
-    if config.mode == "clamp" and "not finite" not in reasons.values():
-        return Judgement("clamped", send, reasons)
-    return Judgement("refused", _safe_command(action, config, last_sent, observed), reasons)
-
-
-def _number(raw: Any) -> float:
-    try:
-        return float(raw)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        # An array or tensor of several numbers, among others.
-        return math.nan
-
-
-def _allowed(
-    joint: str,
-    value: float,
-    config: GuardConfig,
-    last_sent: Mapping[str, float],
-    observed: Mapping[str, float],
-) -> tuple[float, Reason | None]:
-    """The nearest allowed value, and why `value` is not."""
-    low, high = config.limits.get(joint, (-math.inf, math.inf))
-    allowed = min(max(value, low), high)
-    reason: Reason | None = None
-    if allowed != value:
-        reason = "below limit" if value < low else "above limit"
-    step, start = config.step_of(joint), _start(joint, last_sent, observed)
-    if not math.isnan(start) and not start - step <= allowed <= start + step:
-        allowed = min(max(allowed, start - step), start + step)
-        reason = reason or "step too large"
-    return allowed, reason
-
-
-def _start(joint: str, last_sent: Mapping[str, float], observed: Mapping[str, float]) -> float:
-    """Where a joint's step begins; NaN if nothing is known about it."""
-    if joint in last_sent:
-        return last_sent[joint]
-    return 0.0 if joint.endswith(".vel") else observed.get(joint, math.nan)
-
-
-def _safe_command(
-    action: Mapping[str, Any],
-    config: GuardConfig,
-    last_sent: Mapping[str, float],
-    observed: Mapping[str, float],
-) -> dict[str, float]:
-    if last_sent:
-        return {k: 0.0 if k.endswith(".vel") else value for k, value in last_sent.items()}
-    hold = {k: 0.0 if k.endswith(".vel") else observed.get(k, math.nan) for k in action}
-    if not any(joint.endswith(".vel") for joint in hold):
-        return {}
-    unbounded = (-math.inf, math.inf)
-    bounds = {joint: config.limits.get(joint, unbounded) for joint in hold}
-    can_hold = all(bounds[joint][0] <= value <= bounds[joint][1] for joint, value in hold.items())
-    return hold if can_hold else {}
 
 
 class GuardCounts(NamedTuple):
@@ -212,7 +54,9 @@ class GuardedRobot(Robot):
         self._outcomes: Counter[str] = Counter()
         self._reasons: Counter[tuple[str, Reason]] = Counter()
         self._report = _Report(clock)
-        check_guard(config, joints_of(robot))
+        self._joints = frozenset(joints_of(robot))
+        self._unseen = self._joints - robot.observation_features.keys()
+        check_guard(config, self._joints)
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # while __init__ has not run
@@ -258,7 +102,7 @@ class GuardedRobot(Robot):
 
     def get_observation(self) -> dict[str, Any]:
         observation: dict[str, Any] = self.inner.get_observation()
-        positions = {k: _number(v) for k, v in observation.items() if k.endswith(".pos")}
+        positions = {k: number_of(v) for k, v in observation.items() if k.endswith(".pos")}
         self._observed = {k: value for k, value in positions.items() if math.isfinite(value)}
         return observation
 
@@ -267,7 +111,14 @@ class GuardedRobot(Robot):
         if not self.last_sent and not self._observed:
             self.get_observation()
         action = self._with_velocities(action)
-        judgement = judge(action, self.guard, self.last_sent, self._observed)
+        judgement = judge(
+            action,
+            self.guard,
+            self.last_sent,
+            self._observed,
+            joints=self._joints,
+            unseen=self._unseen,
+        )
         self.is_corrected = bool(judgement.reasons)
         self._outcomes[judgement.outcome] += 1
         self._reasons.update(judgement.reasons.items())

@@ -19,7 +19,7 @@ from lefleet.constitution import (
 )
 from lefleet.constitution.active import WORKDIR
 from lefleet.constitution.schema import MotorRules
-from lefleet.edge.guard import GuardConfig
+from lefleet.edge.judge import GuardConfig
 from lefleet.errors import BadInput, Denied
 
 _LOG = logging.getLogger(__name__)
