@@ -13,6 +13,7 @@ from lefleet.constitution import find, rules_for, stored
 from lefleet.constitution.active import RULES_VARIABLE
 from lefleet.constitution.schema import packaged_text
 from lefleet.ledger import open_ledger
+from lefleet.loop.runs import _launch_rules
 from tests.loop.states import config
 from tests.permissive import VALUE
 
@@ -266,3 +267,30 @@ def test_the_command_is_light():
         check=False,
     )
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--help", "--x.discover_packages_path=no_such_package"),
+        (
+            "--x-y.discover_packages_path=no_such_package",
+            "--x_y.discover_packages_path=lefleet.sim",
+        ),
+        ("--x.discover_packages_path", "no_such_package"),
+    ],
+)
+def test_no_spelling_of_a_flag_imports_a_package_that_is_not_allowed(lefleet, tmp_path, flags):
+    file = tmp_path / "strict.yaml"
+    file.write_text("version: 1\nown_config: false\n")
+    code, _, err = lefleet("rollout", *flags, f"--constitution={file}")
+    assert (code, "no_such_package" in err) == (4, True)
+
+
+def test_the_file_of_another_work_folder_does_not_matter(tmp_path, monkeypatch, lefleet):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "constitution.yaml").write_text("version: 99")
+    assert lefleet("demo", "--workdir", "other", "--plan")[0] == 0
+    argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(tmp_path / "other"), "demo")
+    _launch_rules(tmp_path / "other").check_argv(argv)

@@ -425,13 +425,35 @@ def test_without_own_config_a_rollout_needs_everything_listed(kept, rule):
 
 
 @pytest.mark.parametrize("named", ["so100_follower", "so101_follower"])
-def test_a_type_with_two_names_may_be_listed_under_either(named):
+def test_a_type_with_two_names_may_be_allowed_under_either_and_is_simulated_under_both(named):
     facts = RolloutFacts(robot=("so100_follower", "so101_follower"))
     rules(real_hardware=True, robots={"allowed": [named]}).check_rollout(facts)
-    rules(robots={"simulated": [named]}).check_rollout(facts)
+    listed = rules(robots={"simulated": [named]})
+    error = denied(lambda: listed.check_rollout(facts), "real_hardware")
+    assert "so100_follower and so101_follower to robots.simulated" in error.remedy
+    rules(robots={"simulated": ["so10?_follower"]}).check_rollout(facts)
     denied(
         lambda: rules().check_rollout(facts), "real_hardware", "so100_follower", "so101_follower"
     )
+
+
+@pytest.mark.parametrize("name", ["keyboard", "gamepad", "phone", "lefleet_sim_expert"])
+def test_a_robot_with_the_name_of_a_simulated_teleoperator_is_real(name, tmp_path):
+    rules().check_rollout(RolloutFacts(robot=("lefleet_sim",), teleoperator=(name,)))
+    denied(lambda: rules().check_rollout(RolloutFacts(robot=(name,))), "real_hardware", name)
+    env = {"type": "mine", "robot.type": name}
+    run = config(evaluate=EvaluatePlan(env=env))
+    own = rules_for(source(), run, tmp_path)
+    assert own.uses_hardware(run)
+    denied(lambda: own.check_config(run), "real_hardware")
+    operated = EvaluateRequest(checkpoint="/c", env={"type": "mine", "teleop.type": name})
+    assert not own.uses_hardware(operated)
+
+
+def test_a_teleoperator_with_the_name_of_a_simulated_robot_is_real():
+    facts = RolloutFacts(robot=("lefleet_sim",), teleoperator=("lefleet_sim",))
+    error = denied(lambda: rules().check_rollout(facts), "real_hardware")
+    assert "robots.simulated_teleoperators" in error.remedy
 
 
 def test_a_server_loads_what_its_manifest_names_and_nothing_else():
@@ -498,3 +520,44 @@ def test_a_number_passes_exactly_up_to_its_cap(text, number, cap):
 @given(before=words, after=words)
 def test_a_forbidden_word_between_others_is_always_found(before, after):
     denied(lambda: rules().check_tasks([f"{before} weapon {after}"]), "tasks.forbidden_words")
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
+def test_a_folder_whose_name_looks_like_a_pattern_is_only_itself(name, tmp_path):
+    mine, other = tmp_path / name, tmp_path / "a1"
+    for folder in (mine, other):
+        folder.mkdir()
+    mine_only = rules(Grants(folders=(str(mine),)), own_config=False)
+    mine_only.check_request(TrainRequest(dataset=str(mine / "collect")))
+    with pytest.raises(Denied, match="datasets"):
+        mine_only.check_request(TrainRequest(dataset=str(other / "collect")))
+
+
+def test_a_name_of_the_hub_is_not_the_runs_own_in_whatever_folder_it_is_asked(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    strict = rules(Grants(folders=(str(tmp_path),)), own_config=False)
+    with pytest.raises(Denied, match="datasets"):
+        strict.check_request(ExistingDataset(repo_id="evil/data", tasks=("push",)))
+    with pytest.raises(Denied, match="checkpoints"):
+        strict.check_request(EvaluateRequest(checkpoint="evil/model"))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"type": "vlabench", "robot": "franka"},
+        {"type": "isaaclab_arena", "hub_path": "nvidia/some-envs"},
+    ],
+)
+def test_environments_with_the_name_of_an_arm_or_code_on_the_hub_need_no_edit(env, tmp_path):
+    own = config(evaluate=EvaluatePlan(env=env))
+    made = rules_for(source(), own, tmp_path)
+    made.check_config(own)
+    assert not made.uses_hardware(own)
+
+
+def test_dashes_in_ones_own_flags_are_understood_as_lerobot_does(tmp_path):
+    own = config(ladder=(Rung(name="a", extra_args=("--policy.my-key=3",)),))
+    rules_for(source(), own, tmp_path).check_config(own)

@@ -207,3 +207,16 @@ def test_a_setting_of_the_environment_does_not_loosen_the_rules_of_a_run(workdir
     run = ruled(workdir)
     assert active() == run.rules.current
     assert find(workdir).path.endswith("constitution.yaml")
+
+
+def test_a_constitution_that_a_config_names_may_only_forbid_more_than_the_owners(workdir, tmp_path):
+    fields = msgspec.to_builtins(packaged())
+    loose, strict = tmp_path / "loose.yaml", tmp_path / "strict.yaml"
+    loose.write_text(yaml.safe_dump(fields | {"real_hardware": True}))
+    strict.write_text(yaml.safe_dump(fields | {"caps": fields["caps"] | {"steps": 5000}}))
+    begin_rules(workdir, config(constitution=str(loose)), None)
+    write_rules(workdir)
+    with pytest.raises(Denied, match=r"loose\.yaml allows more than .*real_hardware"):
+        begin_rules(workdir, config(constitution=str(loose)), None)
+    tighter = begin_rules(workdir, config(constitution=str(strict)), None)
+    assert tighter.constitution.caps.steps == 5000

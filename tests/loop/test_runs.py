@@ -27,6 +27,7 @@ from lefleet.process import launch
 from lefleet.records import Budgets
 from tests.ledger.ledgers import REQUEST
 from tests.loop.states import config, decision, origin, record
+from tests.permissive import EVERYTHING
 
 pytestmark = pytest.mark.usefixtures("any_program")
 
@@ -118,6 +119,7 @@ def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
 
 def test_the_last_log_line_is_that_of_the_newest_controller(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "launch", lambda *_, **__: launch(("true",)))
+    monkeypatch.setattr(module, "_launch_rules", lambda _: EVERYTHING)
     log = tmp_path / "r" / "controller.log"
     assert last_log_line(tmp_path / "r") == ""
     start_controller(tmp_path, "r")

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -12,7 +13,7 @@ from types import FrameType
 from lefleet.cli.network import network_errors
 from lefleet.constitution import RolloutFacts, find, installed, rules_for_grants
 from lefleet.constitution.active import WORKDIR
-from lefleet.constitution.argv import flags_as_given
+from lefleet.constitution.argv import flags_as_given, normal
 from lefleet.constitution.grants import PLUGIN_KEY
 from lefleet.errors import BadInput
 from lefleet_client.remote import Refused
@@ -48,11 +49,12 @@ All flags; name a type, for instance --strategy.type=episodic --help, to see its
 def rollout(arguments: list[str]) -> int:
     """Drive a robot until its strategy ends, Ctrl-C, or the policy is lost for good."""
     arguments, rules_file = _constitution(arguments)
-    if {"-h", "--help"} & set(arguments):
+    is_help = bool({"-h", "--help"} & set(arguments))
+    # Before a help too: the parser imports packages that flags name before it prints anything.
+    _require_allowed_flags(arguments, rules_file, moves=not is_help)
+    if is_help:
         print(_USAGE)
         sys.stdout.flush()
-    else:
-        _require_allowed_flags(arguments, rules_file)
     from datasets import disable_progress_bars
     from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
     from lerobot.utils.import_utils import register_third_party_plugins
@@ -99,19 +101,30 @@ def _constitution(arguments: list[str]) -> tuple[list[str], str]:
     return others, named[0].partition("=")[2] if named else ""
 
 
-def _require_allowed_flags(arguments: list[str], rules_file: str) -> None:
+def _require_allowed_flags(arguments: list[str], rules_file: str, *, moves: bool) -> None:
     """Raise Denied for what the flags alone show: the parser imports the packages that they name.
+    Types of robots matter only where one `moves`.
 
     All else is judged when they are parsed, before anything is connected.
     """
     flags = flags_as_given(arguments)
+    devices = flags if moves else {}
     facts = RolloutFacts(
-        robot=tuple(value for key, value in flags.items() if key == "robot.type"),
-        teleoperator=tuple(value for key, value in flags.items() if key == "teleop.type"),
-        plugins=tuple(value for key, value in flags.items() if PLUGIN_KEY in key),
+        robot=tuple(value for key, value in devices.items() if key == "robot.type"),
+        teleoperator=tuple(value for key, value in devices.items() if key == "teleop.type"),
+        plugins=tuple(_plugins(arguments)),
         config_paths=tuple(value for key, value in flags.items() if key == "config_path"),
     )
     rules_for_grants(find(WORKDIR, rules_file), facts.grants()).check_rollout(facts)
+
+
+def _plugins(arguments: list[str]) -> Iterator[str]:
+    """Packages that LeRobot imports: of every flag that names one, also where keys differ only in
+    how they are spelled."""
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        key, equals, value = argument.partition("=")
+        if PLUGIN_KEY in normal(key):
+            yield value if equals else following
 
 
 def _resolved(argument: str) -> str:

@@ -89,15 +89,16 @@ class Checks:
     def robot(self, *names: str, device: str = "robot") -> None:
         """A type of robot or teleoperator, by all its names, before it is connected."""
         rules = self.constitution.robots
-        if any(matches(name, rules.simulated) for name in names):
+        if rules.is_simulated(names, device):
             return
+        field = "simulated" if device == "robot" else "simulated_teleoperators"
         kind = " alias ".join(names)
         if not self.constitution.real_hardware:
             raise Denied(
                 "real_hardware",
                 f"{device} type {kind} is real hardware, and nothing real may move.",
                 f"If it may: set real_hardware: true in {self.file}. If it is a simulation: add "
-                f"{names[0]} to robots.simulated there.",
+                f"{' and '.join(names)} to robots.{field} there.",
             )
         if not any(matches(name, rules.allowed) for name in names):
             raise Denied(
@@ -234,7 +235,10 @@ def devices_of(flags: dict[str, str], section: str) -> list[tuple[str, str]]:
             if parts[place + 1 :] == ["type"]:
                 found[name] = value
             elif place + 1 == len(parts):
-                if is_on(value):
+                # Simulations have a field for the model of their arm, which is a plain name.
+                is_model = section == "env" and value.isidentifier()
+                is_model = is_model and flags.get("env.type") != _MANIPULATOR
+                if is_on(value) and not is_model:
                     found[name] = value
             else:
                 found.setdefault(name, "unknown")

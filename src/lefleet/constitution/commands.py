@@ -16,7 +16,7 @@ from lefleet.constitution.argv import (
     require_literal,
 )
 from lefleet.constitution.checks import Checks, devices_of, is_on, rule_of
-from lefleet.constitution.grants import PLUGIN_KEY, names_checkpoint
+from lefleet.constitution.grants import PLUGIN_KEY, names_checkpoint, names_plugin
 from lefleet.constitution.paths import matches
 from lefleet.errors import Denied
 
@@ -80,7 +80,7 @@ def judge_flags(
 def _judge_meaning(check: Checks, key: str, value: str, *, is_file: bool) -> None:
     """What a flag does, whatever lists say of its key."""
     is_granted = f"--{key}={value}" in check.grants.flags
-    if PLUGIN_KEY in key or key.endswith(".hub_path"):
+    if names_plugin(key):
         require_literal(key, value)
         check.plugin(value)
     elif names_checkpoint(key):
@@ -90,7 +90,9 @@ def _judge_meaning(check: Checks, key: str, value: str, *, is_file: bool) -> Non
         require_literal(key, value)
     if key == "output_dir":
         check.output(value)
-    if key.rpartition(".")[2] in _SECTIONS and is_on(value) and value != "{}":
+    # The model of a simulation's arm is a plain name, and no file or mapping.
+    is_name = key.startswith("env.") and value.isidentifier()
+    if key.rpartition(".")[2] in _SECTIONS and is_on(value) and value != "{}" and not is_name:
         raise Denied(
             "commands",
             f"--{key}={value[:80]} stands for many settings, which cannot be judged.",

@@ -69,7 +69,7 @@ def of_config(config: RunConfig, workdir: Path, origin: RunOrigin | None = None)
         checkpoints=_unique([*checkpoints, *_checkpoints_in(flags)]),
         plugins=_unique(plugins_in(flags)),
         config_paths=_unique(_values(flags, "config_path")),
-        flags=_unique(flags),
+        flags=_unique(map(_spelled, flags)),
         commands=(config.notify.command,) if config.notify.command else (),
         webhook=bool(config.notify.webhook),
     )
@@ -111,7 +111,7 @@ def of_request(request: Request, folder: Path) -> Grants:
         checkpoints=_unique([*checkpoints, *_checkpoints_in(flags)]),
         plugins=_unique(plugins_in(flags)),
         config_paths=_unique(_values(flags, "config_path")),
-        flags=_unique(flags),
+        flags=_unique(map(_spelled, flags)),
     )
 
 
@@ -125,6 +125,12 @@ def _data_behind(folder: str) -> list[str]:
     return [data.repo_id, data.root] if isinstance(data, DatasetRecord) else []
 
 
+def _spelled(argument: str) -> str:
+    """A flag as it is compared: some parsers take - for _ in its key."""
+    flag = flag_of(argument)
+    return f"--{flag[0]}={flag[1]}" if flag else argument
+
+
 def named_flags(section: str, fields: Mapping[str, str]) -> list[str]:
     """Fields of a section as LeRobot's flags."""
     return [f"--{section}.{name}={value}" for name, value in fields.items()]
@@ -133,7 +139,12 @@ def named_flags(section: str, fields: Mapping[str, str]) -> list[str]:
 def plugins_in(arguments: Iterable[str]) -> list[str]:
     """Packages that LeRobot would import for these flags."""
     flags = (flag_of(argument) for argument in arguments)
-    return [flag[1] for flag in flags if flag is not None and PLUGIN_KEY in flag[0]]
+    return [flag[1] for flag in flags if flag is not None and names_plugin(flag[0])]
+
+
+def names_plugin(key: str) -> bool:
+    """Whether a flag names code to import."""
+    return PLUGIN_KEY in key or key.endswith(".hub_path")
 
 
 def _checkpoints_in(arguments: Iterable[str]) -> list[str]:

@@ -45,9 +45,10 @@ def is_own(name: str, folders: Iterable[str]) -> bool:
 
 
 def is_inside(name: str, folders: Iterable[str]) -> bool:
-    """Whether `name` is one of the folders or in one of them, wherever links lead."""
+    """Whether `name` is one of the folders or in one of them, wherever links lead. A * in the
+    name of a folder is no pattern."""
     real = real_path(name)
-    return any(_is_in(real, folder) for folder in folders)
+    return any(_contains(real_path(folder), real) for folder in folders)
 
 
 def real_path(name: str) -> str:
@@ -65,7 +66,10 @@ def _is_in(real: str, listed: str) -> bool:
     if is_pattern(listed):
         pattern = os.path.expanduser(listed)  # noqa: PTH111
         return fnmatchcase(real, pattern) or fnmatchcase(real, f"{pattern}/*")
-    folder = real_path(listed)
+    return _contains(real_path(listed), real)
+
+
+def _contains(folder: str, real: str) -> bool:
     return real == folder or real.startswith(folder.rstrip("/") + "/")
 
 

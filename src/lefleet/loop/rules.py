@@ -15,8 +15,22 @@ from lefleet.records import Request, RunConfig, RunOrigin
 
 
 def begin_rules(workdir: Path, config: RunConfig, origin: RunOrigin | None) -> Rules:
-    """The rules of a run that is about to begin; Denied where they do not allow its config."""
+    """The rules of a run that is about to begin; Denied where they do not allow its config.
+
+    A config may come from somebody else, so a constitution that it names may only forbid more than
+    that of the work folder.
+    """
     rules = rules_for(find(workdir, config.constitution), config, workdir, origin)
+    if config.constitution and (owned := find(workdir)).path:
+        ours = rules_for(owned, config, workdir, origin)
+        for one in differences(ours, rules):
+            if one.is_looser:
+                raise Denied(
+                    "constitution",
+                    f"{config.constitution} allows more than {owned.path}: {one.field}: "
+                    f"{one.words}.",
+                    f"Allow it in {owned.path} too, or name no other constitution.",
+                )
     rules.check_config(config)
     return rules
 

@@ -10,7 +10,16 @@ from threading import Thread
 
 import msgspec
 
-from lefleet.constitution import restored, stored
+from lefleet.constitution import (
+    ConstitutionSource,
+    Grants,
+    Rules,
+    installed,
+    packaged,
+    restored,
+    rules_for_grants,
+    stored,
+)
 from lefleet.errors import BadInput, StageFailed
 from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.connect import CONTROLLER_LOCK
@@ -167,12 +176,19 @@ def start_controller(workdir: Path, run: str) -> None:
     folder = workdir / run
     folder.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(workdir), run)
-    with (folder / CONTROLLER_LOG).open("ab") as log:
+    with installed(_launch_rules(workdir)), (folder / CONTROLLER_LOG).open("ab") as log:
         log.write(f"{_STARTED} {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
         log.flush()
         process = launch(argv, stdout=log, stderr=log, detached=True)
     # It is not waited for here; the thread collects its exit code if this process lives longer.
     Thread(target=process.wait, daemon=True).start()
+
+
+def _launch_rules(workdir: Path) -> Rules:
+    """Those that come with LeFleet, which allow its own programs in this work folder: the run's are
+    installed by the controller before it does anything, and a denial is then told by the run."""
+    source = ConstitutionSource(path="", constitution=packaged())
+    return rules_for_grants(source, Grants(folders=(str(workdir),)))
 
 
 def is_controlled(folder: Path) -> bool:
