@@ -1,6 +1,7 @@
 """A command and a webhook by themselves: time-outs, exit codes, environment, answers."""
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -63,10 +64,12 @@ def test_a_late_command_is_killed_with_all_that_it_started(tmp_path):
 def test_what_a_command_leaves_running_does_not_make_it_late(tmp_path):
     code = (
         "import subprocess, sys\n"
-        "left = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
         "print(left.pid, flush=True)\nimport os; os._exit(0)"
     )
-    assert int(run_command(python(code), b"{}", "m", tmp_path, timeout_s=600.0))
+    left = int(run_command(python(code), b"{}", "m", tmp_path, timeout_s=600.0))
+    # It is alive and has the command's output open.
+    os.kill(left, signal.SIGKILL)
 
 
 def test_a_command_that_closes_its_output_may_go_on(tmp_path):
