@@ -1,10 +1,13 @@
 """Rules and their differences in words."""
 
+import msgspec
 import pytest
 
 from lefleet.constitution import Grants, packaged
 from lefleet.constitution.text import differences, explain
 from tests.constitution.cases import constitution, rules
+
+ROBOTS = msgspec.to_builtins(packaged().robots)
 
 
 def words(**changes) -> dict[str, str]:
@@ -96,7 +99,7 @@ X = {"x": {"arguments": {"a": {"max": 5}}}}
         ),
         (
             {},
-            {"robots": {"simulated": [*packaged().robots.simulated, "so101_follower"]}},
+            {"robots": {**ROBOTS, "simulated": [*ROBOTS["simulated"], "so101_follower"]}},
             "robots.simulated",
             "so101_follower is now allowed",
         ),
@@ -165,8 +168,9 @@ def test_rules_with_another_digest_have_a_difference_that_can_be_told():
         {"uploads": True},
         {"commands": {}},
         {"environments": ["x"]},
-        {"robots": {"simulated": ["x"]}},
-        {"robots": {"simulated": list(packaged().robots.simulated), "allowed": ["x"]}},
+        {"robots": {**ROBOTS, "simulated": ["x"]}},
+        {"robots": {**ROBOTS, "simulated_teleoperators": ["x"]}},
+        {"robots": {**ROBOTS, "allowed": ["x"]}},
         {"datasets": ["x"]},
         {"checkpoints": ["x"]},
         {"config_paths": ["x"]},

@@ -16,6 +16,7 @@ from lefleet.edge.judge import GuardConfig, check_guard, judge
 from lefleet.edge.limits import facts_of, require_allowed, tightened, type_names
 from lefleet.edge.rollout import run_rollout
 from lefleet.errors import BadInput, Denied
+from lefleet.robots import LeFleetSim, LeFleetSimConfig
 from tests.constitution.cases import rules
 from tests.edge.cell import recording
 from tests.edge.test_flags import SIM
@@ -71,11 +72,67 @@ def test_limits_for_a_type_of_robot_count_in_addition():
     assert tight(GuardConfig(), "third", **motors).limits == {"a.pos": (-5.0, 5.0)}
 
 
-def test_a_limit_for_all_robots_is_skipped_where_a_robot_lacks_the_joint(caplog):
+@pytest.mark.parametrize(
+    ("robot_type", "level"), [("driver", logging.WARNING), ("lefleet_sim", logging.INFO)]
+)
+def test_a_limit_for_all_robots_is_skipped_where_a_robot_lacks_the_joint(caplog, robot_type, level):
     with caplog.at_level(logging.INFO):
-        made = tight(GuardConfig(), limits={"a.pos": [-1, 1], "wheel.vel": [0, 0]})
+        made = tight(GuardConfig(), robot_type, limits={"a.pos": [-1, 1], "wheel?.vel": [0, 0]})
     assert made.limits == {"a.pos": (-1.0, 1.0)}
-    assert "wheel.vel" in caplog.text
+    [record] = caplog.records
+    assert record.levelno == level
+    assert "has not: wheel?.vel. It has: a.pos, b.pos, c.vel, d.vel." in record.message
+
+
+def test_patterns_stand_for_all_joints_and_types_that_they_match():
+    motors = {
+        "limits": {"*.pos": [-5, 5], "a.*": [-9, 2]},
+        "max_step": {"*.vel": 3, "d.vel": 1},
+        "robots": {
+            "dri*": {"limits": {"?.pos": [-1, 9]}, "max_step": {"a.pos": 0.5}},
+            "driver": {"max_step": {"a.pos": 0.1}},
+            "d?": {"limits": {"c.vel": [0, 0]}},
+        },
+    }
+    made = tight(GuardConfig(limits={"b.pos": (-7.0, 3.0)}), **motors)
+    assert made.limits == {"a.pos": (-1.0, 2.0), "b.pos": (-1.0, 3.0)}
+    assert made.max_step == {"a.pos": 0.1, "c.vel": 3.0, "d.vel": 1.0}
+    with pytest.raises(Denied, match=r"motors\.robots\.dri\*.*no joint 'x\*\.pos'"):
+        tight(GuardConfig(), robots={"dri*": {"limits": {"x*.pos": [-1, 1]}}})
+
+
+def test_limits_for_a_type_of_robot_that_does_not_exist_are_denied():
+    limit = {"limits": {"gripper_close.pos": [0, 1]}}
+    cfg = parse_flags(SIM)
+    with (
+        installed(rules(motors={"robots": {"so101_folower": limit}})),
+        pytest.raises(Denied, match=r"robots\.so101_folower: .*Write one of so101_follower"),
+    ):
+        require_allowed(cfg)
+    for known in ("lefleet_sim", "so101_follower", "my_robot*"):
+        with installed(rules(motors={"robots": {known: limit}})):
+            require_allowed(cfg)
+
+
+def test_a_robot_that_is_given_is_judged_by_its_own_type():
+    """Whatever the config beside it says."""
+    real = Driver()
+    real.config = parse_flags(REAL).robot
+    cfg = parse_flags(SIM)
+    with pytest.raises(Denied, match=r"real_hardware: robot type .*so101_follower"):
+        run_rollout(cfg, None, real)
+
+    class Unregistered(LeFleetSimConfig):
+        pass
+
+    with pytest.raises(Denied, match="real_hardware: robot type Unregistered"):
+        run_rollout(cfg, None, LeFleetSim(Unregistered()))
+    misspelt = {"robots": {"so101_follower": {"limits": {"gripper.poss": [0, 1]}}}}
+    with (
+        installed(rules(real_hardware=True, motors=misspelt)),
+        pytest.raises(Denied, match=r"no joint 'gripper\.poss'"),
+    ):
+        run_rollout(cfg, None, real)
 
 
 @pytest.mark.parametrize("motors", [{"limits": {"a.poss": [-1, 1]}}, {"max_step": {"a.poss": 1}}])

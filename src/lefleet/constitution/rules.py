@@ -221,13 +221,19 @@ class Rules(Strict, frozen=True, kw_only=True):
         else:
             env, extra = getattr(subject, "env", {}), [*getattr(subject, "extra_args", ())]
         flags = flags_as_given([*named_flags("env", env), *extra])
-        simulated = self.constitution.robots.simulated
-        return any(not matches(kind, simulated) for _, kind in devices_of(flags, "env"))
+        robots = self.constitution.robots
+        devices = devices_of(flags, "env")
+        return any(not robots.is_simulated((kind,), device) for device, kind in devices)
 
     def motors_of(self, types: Iterable[str]) -> dict[str, MotorRules]:
-        """Limits of robots of a type, which may have several names, by the name."""
-        by_type = self.constitution.motors.robots
-        return {name: by_type[name] for name in types if name in by_type}
+        """Limits of robots of a type, which may have several names, by the name or pattern that is
+        written there; all that match apply."""
+        by_type, names = self.constitution.motors.robots, tuple(types)
+        return {
+            one: motors
+            for one, motors in by_type.items()
+            if any(matches(name, (one,)) for name in names)
+        }
 
     @property
     def file(self) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import Meta, field
 from msgspec.structs import replace
 
+from lefleet.constitution.paths import matches
 from lefleet.errors import BadInput
 from lefleet.records.border import Strict
 from lefleet.records.fields import Positive
@@ -50,9 +52,16 @@ class RobotRules(Strict, frozen=True, kw_only=True):
     """Types of robots and teleoperators."""
 
     simulated: tuple[Pattern, ...] = ()
-    """Types that move nothing real. Any other type counts as hardware."""
+    """Types of robots that move nothing real. Any other type counts as hardware."""
+    simulated_teleoperators: tuple[Pattern, ...] = ()
+    """Types of teleoperators that have no motors. Any other type counts as hardware."""
     allowed: tuple[Pattern, ...] = ("*",)
-    """Types that may be used where `real_hardware` is true."""
+    """Types of both that may be used where `real_hardware` is true."""
+
+    def is_simulated(self, names: Collection[str], device: str) -> bool:
+        """Whether a robot or teleoperator is listed under all names of its class."""
+        listed = self.simulated if device == "robot" else self.simulated_teleoperators
+        return bool(names) and all(matches(name, listed) for name in names)
 
 
 class CapRules(Strict, frozen=True, kw_only=True):
@@ -94,16 +103,16 @@ class TaskRules(Strict, frozen=True, kw_only=True):
 class MotorRules(Strict, frozen=True, kw_only=True):
     """Limits of commands to motors; the guard of a robot takes them over."""
 
-    limits: dict[str, Bounds] = field(default_factory=dict)
+    limits: dict[Pattern, Bounds] = field(default_factory=dict)
     """Smallest and largest command by joint, for instance shoulder_pan.pos: [-90, 90]."""
-    max_step: PositiveNumber | dict[str, PositiveNumber] = field(default_factory=dict)
+    max_step: PositiveNumber | dict[Pattern, PositiveNumber] = field(default_factory=dict)
     """Largest change from one command to the next, by joint; one number: for all .pos."""
 
 
 class AllMotorRules(MotorRules, frozen=True, kw_only=True):
     """Limits for every robot that has the joint, and for types of robots."""
 
-    robots: dict[str, MotorRules] = field(default_factory=dict)
+    robots: dict[Pattern, MotorRules] = field(default_factory=dict)
     """By type of robot, in addition. Each joint named here must be one that the robot has."""
 
 

@@ -23,6 +23,10 @@ _LISTS = {
     "plugins": "package to import",
     "variables": "environment variable",
 }
+_SIMULATED = {
+    "simulated": "simulated robot",
+    "simulated_teleoperators": "simulated teleoperator",
+}
 _SWITCHES = {
     "real_hardware": ("nothing real may move", "real robots may move"),
     "own_config": (
@@ -72,7 +76,8 @@ def explain(rules: Rules) -> list[Line]:
         lines.append(Line("own folders", words))
     lines += [Line("own flags", flag) for flag in rules.grants.flags]
     lines += [Line("own commands", " ".join(argv)) for argv in rules.grants.commands]
-    lines.append(Line("robots.simulated", _joined(one.robots.simulated)))
+    for field in _SIMULATED:
+        lines.append(Line(f"robots.{field}", _joined(getattr(one.robots, field))))
     if one.real_hardware:
         lines.append(Line("robots.allowed", _joined(one.robots.allowed)))
     lines += [Line(f"caps.{name}", _at_most(limit)) for name, limit in _caps(one.caps)]
@@ -103,8 +108,9 @@ def differences(before: Rules, after: Rules) -> list[Difference]:
     found += _lists("own folders", "folder", before.grants.folders, after.grants.folders)
     lines = [[" ".join(one) for one in rules.grants.commands] for rules in (before, after)]
     found += _lists("own commands", "command", *lines)
-    simulated = (old.robots.simulated, new.robots.simulated)
-    found += _lists("robots.simulated", "simulated type", *simulated)
+    for field, what in _SIMULATED.items():
+        lists = (getattr(old.robots, field), getattr(new.robots, field))
+        found += _lists(f"robots.{field}", what, *lists)
     found += _lists("robots.allowed", "type of robot", old.robots.allowed, new.robots.allowed)
     found += _numbers(old.caps, new.caps)
     # A word that was taken off the list is allowed.

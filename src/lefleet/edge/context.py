@@ -32,7 +32,7 @@ from lefleet.edge.engine import connect, create_engine, require_same_policy
 from lefleet.edge.features import features_of
 from lefleet.edge.guard import GuardedRobot, joints_of
 from lefleet.edge.judge import GuardConfig
-from lefleet.edge.limits import require_allowed, tightened, type_names
+from lefleet.edge.limits import require_allowed, robot_names, tightened, type_names
 from lefleet.edge.local import LocalPolicy
 from lefleet.errors import LeFleetError
 from lerobot_policy_lefleet import LefleetConfig
@@ -74,10 +74,10 @@ def build_context(
     server takes it, BadInput and ValueError for settings that cannot work. The robot is then not
     connected, or disconnected again.
     """
-    rules = require_allowed(cfg)
+    rules = require_allowed(cfg, robot)
     require_folder(cfg)
+    types = type_names(cfg.robot) if robot is None else robot_names(robot)
     robot = robot or make_robot_from_config(cfg.robot)
-    types = type_names(cfg.robot)
     limits = tightened(guard or GuardConfig(), rules, types, joints_of(robot))
     guarded = GuardedRobot(robot, limits)
     wrapper = ReportingRobot(guarded)

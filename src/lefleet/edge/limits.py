@@ -3,10 +3,10 @@
 import difflib
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from lerobot.robots import RobotConfig
+from lerobot.robots import Robot, RobotConfig
 from lerobot.rollout.configs import RolloutConfig
 from lerobot.teleoperators import TeleoperatorConfig
 
@@ -18,6 +18,7 @@ from lefleet.constitution import (
     rules_for_grants,
 )
 from lefleet.constitution.active import WORKDIR
+from lefleet.constitution.paths import is_pattern, matches
 from lefleet.constitution.schema import MotorRules
 from lefleet.edge.judge import GuardConfig
 from lefleet.errors import BadInput, Denied
@@ -44,42 +45,85 @@ def facts_of(cfg: RolloutConfig) -> RolloutFacts:
 def type_names(config: RobotConfig | TeleoperatorConfig) -> tuple[str, ...]:
     """All names of a device's type. LeRobot registers some classes under two, and its configs know
     only one of them: a so101_follower calls itself so100_follower."""
-    known = type(config).get_known_choices()
-    return tuple(name for name, kind in known.items() if kind is type(config))
+    return _names_of(type(config))
 
 
-def require_allowed(cfg: RolloutConfig) -> Rules:
+def robot_names(robot: Robot) -> tuple[str, ...]:
+    """All names of the type of a robot that was made already, whatever a config says of it."""
+    config = getattr(robot, "config", None)
+    return _names_of(type(config) if isinstance(config, RobotConfig) else robot.config_class)
+
+
+def _names_of(kind: type[RobotConfig] | type[TeleoperatorConfig]) -> tuple[str, ...]:
+    """A class that is not registered is known by its own name, so that rules can tell of it."""
+    known = kind.get_known_choices()
+    return tuple(name for name, one in known.items() if one is kind) or (kind.__name__,)
+
+
+def require_allowed(cfg: RolloutConfig, robot: Robot | None = None) -> Rules:
     """The rules of this process, or those that a person's own rollout has; Denied where they do not
-    allow it. Nothing is connected yet."""
+    allow it, or not the `robot` that replaces that of the config. Nothing is connected yet."""
     facts = facts_of(cfg)
     rules = given() or rules_for_grants(find(WORKDIR), facts.grants())
     rules.check_rollout(facts)
+    if robot is not None:
+        rules.check_rollout(RolloutFacts(robot=robot_names(robot)))
+    _require_types(rules)
     return rules
 
 
+def _require_types(rules: Rules) -> None:
+    """Limits for a type that is misspelt would protect no robot."""
+    # Registers LeRobot's own types, which a program that makes its config itself may lack.
+    from lerobot.scripts import lerobot_rollout  # noqa: F401
+
+    known = sorted(RobotConfig.get_known_choices())
+    for name in rules.constitution.motors.robots:
+        if not is_pattern(name) and name not in known:
+            near = difflib.get_close_matches(name, known, n=3) or known
+            raise Denied(
+                f"motors.robots.{name}",
+                "LeRobot knows no such type of robot, so the limits would protect nothing.",
+                f"Write one of {', '.join(near)} in {rules.file}; or, for a package that is not "
+                f"imported here, a pattern such as {name}*.",
+            )
+
+
 def tightened(
-    guard: GuardConfig, rules: Rules, types: Iterable[str], joints: Iterable[str]
+    guard: GuardConfig, rules: Rules, types: Collection[str], joints: Iterable[str]
 ) -> GuardConfig:
     """The guard with the tighter of its own limits and the constitution's, joint by joint.
 
     `types` are the names of the robot's type. Limits for all robots apply to the joints that this
     one has. Those for its type must name its joints: a misspelt one would leave a motor without its
-    limit.
+    limit. A pattern stands for every joint that it matches.
     """
     for_all, for_type, known = rules.constitution.motors, rules.motors_of(types), sorted(joints)
+    is_simulated = rules.constitution.robots.is_simulated(types, "robot")
     for name, motors in for_type.items():
         for field, named in (("limits", motors.limits), ("max_step", _steps(motors, ()))):
             _require_known(named, known, f"motors.robots.{name}.{field}", rules.file)
-    if missing := sorted({*for_all.limits, *_steps(for_all, ())} - set(known)):
-        _LOG.info("Limits of the constitution for joints that it has not: %s.", ", ".join(missing))
+    general = {*for_all.limits, *_steps(for_all, ())}
+    if missing := sorted(one for one in general if not _matching(one, known)):
+        _LOG.log(
+            logging.INFO if is_simulated else logging.WARNING,
+            "Limits of the constitution for joints that the robot has not: %s. It has: %s.",
+            ", ".join(missing),
+            ", ".join(known),
+        )
     limits, own, steps = dict(guard.limits), _steps(guard, known), _steps(guard, known)
     for motors in (for_all, *for_type.values()):
-        for joint in sorted(motors.limits.keys() & set(known)):
-            limits[joint] = _overlap(joint, limits.get(joint), motors.limits[joint])
-        for joint, step in _steps(motors, known).items():
-            if joint in known:
+        for pattern, bounds in motors.limits.items():
+            for joint in _matching(pattern, known):
+                limits[joint] = _overlap(joint, limits.get(joint), bounds)
+        for pattern, step in _steps(motors, known).items():
+            for joint in _matching(pattern, known):
                 steps[joint] = min(step, steps.get(joint, math.inf))
     return replace(guard, limits=limits, max_step=guard.max_step if steps == own else steps)
+
+
+def _matching(pattern: str, joints: Iterable[str]) -> list[str]:
+    return [joint for joint in joints if matches(joint, (pattern,))]
 
 
 def _steps(config: GuardConfig | MotorRules, joints: Iterable[str]) -> dict[str, float]:
@@ -106,7 +150,7 @@ def _overlap(
 
 def _require_known(names: Mapping[str, object], known: list[str], field: str, file: str) -> None:
     for joint in names:
-        if joint not in known:
+        if not _matching(joint, known):
             near = difflib.get_close_matches(joint, known, n=1)
             meant = f"{near[0]!r}" if near else f"one of {', '.join(known)}"
             raise Denied(
