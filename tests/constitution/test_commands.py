@@ -315,6 +315,8 @@ def test_a_training_is_resumed_with_the_settings_of_its_own_checkpoint(own, tmp_
         ({"env": "/tmp/env.yaml"}, "commands"),
         ({"policy": "{type: act}"}, "commands"),
         ({"output_dir": "/elsewhere"}, "commands"),
+        ({"output_dir": None}, "commands"),
+        ({"output_dir": ""}, "commands"),
         ({"steps": 10**9}, "caps.steps"),
         ({"steps": "include /tmp/steps.yaml"}, "config_paths"),
         ({"wandb__enable": True}, "uploads"),

@@ -466,6 +466,34 @@ def test_a_server_loads_what_its_manifest_names_and_nothing_else():
     denied(lambda: allowed.check_served("me/weights", task="stab it"), "tasks.forbidden_words")
 
 
+def test_an_adapter_is_allowed_with_the_checkpoint_that_it_adapts(tmp_path):
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    file = folder / "adapter_config.json"
+    file.write_text('{"base_model_name_or_path": "other/base", "r": 8}')
+    own = rules(Grants(folders=(str(tmp_path),)))
+    checks = (
+        lambda one: one.check_served("", adapter=str(folder)),
+        lambda one: one.check_request(EvaluateRequest(checkpoint=str(folder))),
+        lambda one: one.check_request(TrainRequest(dataset=f"{tmp_path}/d", init=str(folder))),
+        lambda one: one.check_rollout(RolloutFacts(checkpoint=str(folder))),
+    )
+    granted = rules(Grants(folders=(str(tmp_path),), checkpoints=("other/base",)))
+    for check in checks:
+        denied(lambda check=check: check(own), "checkpoints", "other/base")
+        check(granted)
+    for text in (
+        "{}",
+        '{"base_model_name_or_path": null}',
+        f'{{"base_model_name_or_path": "{folder}"}}',
+    ):
+        file.write_text(text)
+        own.check_served(str(folder))
+    for text in ("{", '{"base_model_name_or_path": 5}'):
+        file.write_text(text)
+        denied(lambda: own.check_served(str(folder)), "checkpoints", "does not say which")
+
+
 def test_rules_that_are_kept_with_a_run_come_back_as_they_were(tmp_path):
     own = rules_for(source(), OWN["a command"], tmp_path)
     kept = msgspec.json.decode(msgspec.json.encode(stored(own)))

@@ -1,12 +1,15 @@
 """Check single things by the rules: names, numbers, task texts, robots.
 
 Each method returns nothing, or raises Denied with the field of the constitution, the reason in
-plain words, and what helps. Pure, except that links of folders are followed.
+plain words, and what helps. Pure, except that links of folders are followed, and configs
+of adapters are read.
 """
 
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from lefleet.constitution.grants import OWN_SIMULATION, Grants
 from lefleet.constitution.paths import is_inside, is_listed, is_own, is_pattern, matches
@@ -16,7 +19,13 @@ from lefleet.errors import Denied
 _FALSE = frozenset({"", "false", "no", "off", "0", "null", "none", "~"})
 _MANIPULATOR = "gym_manipulator"
 """LeRobot's environment around a robot."""
+_ADAPTER = "adapter_config.json"
+"""In the folder of an adapter."""
 _DEVICES = ("robot", "teleop", "teleoperator")
+
+
+class _Adapter(msgspec.Struct):
+    base_model_name_or_path: str | None = None
 
 
 class Checks:
@@ -31,8 +40,13 @@ class Checks:
         self._listed("environments", name, "environment")
 
     def checkpoint(self, name: str) -> None:
-        if name and not is_own(name, self.grants.folders):
-            self._listed_path("checkpoints", name, "checkpoint")
+        """Weights; for an adapter in a folder here also those that it is loaded onto."""
+        seen: set[str] = set()
+        while name and name not in seen:
+            seen.add(name)
+            if not is_own(name, self.grants.folders):
+                self._listed_path("checkpoints", name, "checkpoint")
+            name = base_of(name)
 
     def dataset(self, name: str) -> None:
         if name and not is_own(name, self.grants.folders):
@@ -203,6 +217,22 @@ class Checks:
         raise Denied(
             field, f"the {what} {name} {neither}{own}.", f"Add it to {field} in {self.file}."
         )
+
+
+def base_of(checkpoint: str) -> str:
+    """What the adapter in a folder names as its base; empty where the folder has none."""
+    file = Path(checkpoint).expanduser() / _ADAPTER
+    if not file.is_file():
+        return ""
+    try:
+        base = msgspec.json.decode(file.read_bytes(), type=_Adapter).base_model_name_or_path
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Denied(
+            "checkpoints",
+            f"{file} does not say which checkpoint it adapts: {error}.",
+            "Repair it, or name another checkpoint.",
+        ) from error
+    return base or ""
 
 
 def rule_of[T](name: str, rules: dict[str, T]) -> T | None:

@@ -74,7 +74,7 @@ def judge_flags(
     for key, value in flags.items():
         check.argument(program, key, value, is_key_known=is_file or _is_judged(key))
     if path := flags.get("config_path"):
-        _judge_config_file(check, program, path)
+        _judge_config_file(check, program, path, has_output="output_dir" in flags)
 
 
 def _judge_meaning(check: Checks, key: str, value: str, *, is_file: bool) -> None:
@@ -132,13 +132,19 @@ def _judge_environment(check: Checks, flags: dict[str, str]) -> None:
         check.robot(kind, device=device)
 
 
-def _judge_config_file(check: Checks, program: str, path: str) -> None:
+def _judge_config_file(check: Checks, program: str, path: str, *, has_output: bool) -> None:
     """A file that is allowed by its place still may not say what a flag may not."""
     check.config_path(path)
     content = _read_config(path)
     flags = flattened(content)
     if "config_path" in flags:
         raise Denied("config_paths", f"{path} names another config file.", "Name that one.")
+    if not has_output and not flags.get("output_dir"):
+        raise Denied(
+            "commands",
+            f"{path} does not say where the program writes to.",
+            "Set output_dir there, to a folder of the run.",
+        )
     for key, value in flags.items():
         refuse_inclusion(key, value)
     judge_flags(check, program, flags, is_file=True)
