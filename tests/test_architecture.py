@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "errors": set(),
     "records": {"errors"},
     "stats": {"errors", "records"},
-    "constitution": {"errors", "records"},
+    "constitution": {"errors", "records", "sim"},
     "process": {"errors", "constitution"},
     "sim": {"errors"},
     "rollouts": {"errors", "records", "process", "sim"},

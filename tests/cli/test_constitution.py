@@ -163,7 +163,7 @@ def test_a_robot_that_the_constitution_allows_is_looked_for(lefleet, tmp_path):
 def test_a_constitution_needs_a_file(lefleet, flags):
     code, _, err = lefleet("rollout", *REAL, *flags)
     assert code == 2
-    assert "--constitution=FILE" in err
+    assert "--constitution=PATH" in err
 
 
 def test_a_plugin_is_not_imported_before_it_is_allowed(lefleet, tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def test_what_one_config_names_is_not_allowed_to_another_run(what, tmp_path):
         ("a dataset in a folder", {"datasets": ["/data"], "environments": ["*"]}),
         ("a checkpoint", {"checkpoints": ["me/weights"], "environments": ["*"]}),
         ("a package", {"plugins": ["my_*"], "environments": ["*"]}),
-        ("a command", {"commands": {"notify-send": {"positional": ["Le*"]}}}),
+        ("a command", {"commands": {"lefleet": None, "notify-send": {"positional": ["Le*"]}}}),
         ("a webhook", {"uploads": True}),
     ],
 )
@@ -589,3 +589,40 @@ def test_environments_with_the_name_of_an_arm_or_code_on_the_hub_need_no_edit(en
 def test_dashes_in_ones_own_flags_are_understood_as_lerobot_does(tmp_path):
     own = config(ladder=(Rung(name="a", extra_args=("--policy.my-key=3",)),))
     rules_for(source(), own, tmp_path).check_config(own)
+
+
+@pytest.mark.parametrize("tasks", [("push",), ("easy3",), ("PUSH-v3".lower(),)])
+def test_a_set_is_judged_by_its_tasks_and_a_task_by_its_text(tasks):
+    for word in ("push", "puck"):
+        with pytest.raises(Denied, match=rf"contains '{word}'"):
+            rules(tasks={"forbidden_words": [word]}).check_tasks(tasks)
+    rules(tasks={"allowed": ["push", "pick-place", "door-open"]}).check_tasks(tasks)
+
+
+def test_a_set_with_a_task_that_is_not_allowed_is_denied():
+    with pytest.raises(Denied, match=r"tasks\.allowed: the task 'door-open'"):
+        rules(tasks={"allowed": ["push", "pick-place"]}).check_tasks(("easy3",))
+
+
+@pytest.mark.parametrize(
+    ("model", "is_allowed"),
+    [
+        ("openai:gpt-5", False),
+        ("openai-chat:m@https://models.example.org/v1", False),
+        ("openai-chat:m@http://127.0.0.1:8000/v1", True),
+    ],
+)
+def test_a_model_on_another_machine_is_an_upload(model, is_allowed, tmp_path):
+    own = config(propose=ProposePlan(model=model))
+    rules_for(source(), own, tmp_path).check_config(own)
+    strict = rules_for(source(own_config=False), own, tmp_path)
+    if is_allowed:
+        strict.check_config(own)
+    else:
+        with pytest.raises(Denied, match=r"uploads: propose\.model"):
+            strict.check_config(own)
+
+
+def test_a_run_that_may_start_no_stage_is_denied_before_it_begins(tmp_path):
+    with pytest.raises(Denied, match="lefleet is not an allowed program"):
+        rules_for(source(commands={}), config(), tmp_path).check_config(config())

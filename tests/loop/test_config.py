@@ -226,3 +226,11 @@ def test_a_file_that_is_no_config_is_named(load, tmp_path, text, words):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"none\.yaml cannot be read"):
         load_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", ["seed: 1\nseed: 2\n", "budgets: {cycles: 1, cycles: 2}\n"])
+def test_a_field_that_is_there_twice_is_refused(tmp_path, text):
+    path = tmp_path / "twice.yaml"
+    path.write_text(f"name: r\nladder: [{{name: a}}]\n{text}")
+    with pytest.raises(BadInput, match="is there twice"):
+        load_config(path)

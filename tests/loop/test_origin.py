@@ -8,7 +8,7 @@ from lefleet.ledger import open_ledger
 from lefleet.loop.origin import OriginName, find_origin, parse_origin, require_own_seeds
 from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.state import read_state
-from lefleet.loop.steps import Decide, RunStage, next_step
+from lefleet.loop.steps import Decide, Propose, RunStage, next_step
 from lefleet.records import (
     AddedData,
     Budgets,
@@ -20,7 +20,7 @@ from lefleet.records import (
 from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.progress import DIGESTING
 from tests.ledger.ledgers import REQUEST
-from tests.loop.states import BLESSING, config, decision, gate, result
+from tests.loop.states import BLESSING, config, decision, gate, proposal, result
 from tests.samples import (
     checkpoint_record,
     comparison_record,
@@ -67,6 +67,8 @@ class Runs:
                     made[cycle, stage] = make_request(cycle_inputs(state, folder, cycle), stage)
                     attempt = self.ledger.start_attempt(name, cycle, stage, REQUEST)
                     self.ledger.commit_stage(attempt, self._record(name, cycle, stage))
+                case Propose(cycle):
+                    self.ledger.record_proposal(name, proposal(cycle, state.config))
                 case Decide(cycle):
                     word, before = left.pop(0), state.blessed()
                     mine = state.current.checkpoint().digest

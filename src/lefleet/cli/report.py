@@ -53,8 +53,15 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
     return 0
 
 
-def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: bool) -> None:
-    """A table or a JSON object for every run."""
+def show_runs(
+    ledger: Ledger,
+    workdir: Path,
+    rows: list[RunRow],
+    *,
+    as_json: bool,
+    with_reasons: bool = False,
+) -> None:
+    """A table or a JSON object for every run, if asked with the reasons of its decisions."""
     statuses = [status_of(ledger, workdir, row) for row in rows]
     if as_json:
         print_json({"runs": statuses})
@@ -65,6 +72,8 @@ def show_runs(ledger: Ledger, workdir: Path, rows: list[RunRow], *, as_json: boo
     for status in statuses:
         for part in shown(status, workdir):
             out.print(part)
+        if with_reasons:
+            _print_reasons(status)
 
 
 def status_of(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
@@ -202,12 +211,16 @@ def _checkpoint(digest: str | None, blessed: str | None) -> str:
     return f"{digest[:12]} blessed" if digest == blessed else digest[:12]
 
 
-def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
+def _print_reasons(status: dict[str, Any]) -> None:
     for cycle in status["cycles"]:
         if cycle["why"]:
             print(printable(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}"))
         for remark in cycle["diagnosis"]:
             print(f"  look at {remark}")
+
+
+def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
+    _print_reasons(status)
     if (folder / DIAGNOSIS).exists():
         print(f"Diagnosis:  {folder / DIAGNOSIS}")
     if (folder / PLOT).exists():

@@ -11,7 +11,13 @@ from threading import Event
 from types import FrameType
 
 from lefleet.cli.network import network_errors
-from lefleet.constitution import RolloutFacts, find, installed, rules_for_grants
+from lefleet.constitution import (
+    ConstitutionSource,
+    RolloutFacts,
+    find,
+    installed,
+    rules_for_grants,
+)
 from lefleet.constitution.active import WORKDIR
 from lefleet.constitution.argv import flags_as_given, normal
 from lefleet.constitution.grants import PLUGIN_KEY
@@ -41,6 +47,8 @@ Without a network, with the same guard:
   lefleet rollout --robot.type=so101_follower --robot.port=/dev/ttyACM0 --robot.id=arm-7 \\
       --policy.path=FOLDER --guard.max_step=5 --task="Fold the shirt."
 
+Ours: --constitution=FILE and --workdir=FOLDER, whose rules and runs are used (default: runs).
+
 All flags; name a type, for instance --strategy.type=episodic --help, to see its own:
 """
 
@@ -48,10 +56,12 @@ All flags; name a type, for instance --strategy.type=episodic --help, to see its
 @network_errors()
 def rollout(arguments: list[str]) -> int:
     """Drive a robot until its strategy ends, Ctrl-C, or the policy is lost for good."""
-    arguments, rules_file = _constitution(arguments)
+    arguments, rules_file = _own_flag(arguments, "constitution")
+    arguments, folder = _own_flag(arguments, "workdir")
+    workdir = Path(folder) if folder else WORKDIR
     is_help = bool({"-h", "--help"} & set(arguments))
     # Before a help too: the parser imports packages that flags name before it prints anything.
-    _require_allowed_flags(arguments, rules_file, moves=not is_help)
+    _require_allowed_flags(arguments, find(workdir, rules_file), moves=not is_help)
     if is_help:
         print(_USAGE)
         sys.stdout.flush()
@@ -66,9 +76,9 @@ def rollout(arguments: list[str]) -> int:
     from lefleet.edge.rollout import run_rollout
 
     register_third_party_plugins()
-    cfg = parse_flags([_resolved(one) for one in arguments if one != "--debug"])
+    cfg = parse_flags([_resolved(one, workdir) for one in arguments if one != "--debug"])
     facts = facts_of(cfg)
-    rules = rules_for_grants(find(WORKDIR, rules_file), facts.grants())
+    rules = rules_for_grants(find(workdir, rules_file), facts.grants())
     rules.check_rollout(facts)
     init_logging()
     logging.getLogger("lerobot.utils.import_utils").addFilter(_first_line_only)
@@ -92,16 +102,18 @@ def rollout(arguments: list[str]) -> int:
     return 0
 
 
-def _constitution(arguments: list[str]) -> tuple[list[str], str]:
-    """The flags of LeRobot, and the file that `--constitution=FILE` names."""
-    named = [one for one in arguments if one.partition("=")[0] == "--constitution"]
+def _own_flag(arguments: list[str], name: str) -> tuple[list[str], str]:
+    """The flags of LeRobot, and the value of one of ours."""
+    named = [one for one in arguments if one.partition("=")[0] == f"--{name}"]
     if any("=" not in one or one.endswith("=") for one in named) or len(named) > 1:
-        raise BadInput("constitution: one file is needed.", "Write --constitution=FILE.")
+        raise BadInput(f"{name}: one path is needed.", f"Write --{name}=PATH.")
     others = [one for one in arguments if one not in named]
     return others, named[0].partition("=")[2] if named else ""
 
 
-def _require_allowed_flags(arguments: list[str], rules_file: str, *, moves: bool) -> None:
+def _require_allowed_flags(
+    arguments: list[str], source: ConstitutionSource, *, moves: bool
+) -> None:
     """Raise Denied for what the flags alone show: the parser imports the packages that they name.
     Types of robots matter only where one `moves`.
 
@@ -115,7 +127,7 @@ def _require_allowed_flags(arguments: list[str], rules_file: str, *, moves: bool
         plugins=tuple(_plugins(arguments)),
         config_paths=tuple(value for key, value in flags.items() if key == "config_path"),
     )
-    rules_for_grants(find(WORKDIR, rules_file), facts.grants()).check_rollout(facts)
+    rules_for_grants(source, facts.grants()).check_rollout(facts)
 
 
 def _plugins(arguments: list[str]) -> Iterator[str]:
@@ -127,14 +139,14 @@ def _plugins(arguments: list[str]) -> Iterator[str]:
             yield value if equals else following
 
 
-def _resolved(argument: str) -> str:
+def _resolved(argument: str, workdir: Path) -> str:
     """`--policy.path` may name a run, as in all commands."""
     flag, equals, name = argument.partition("=")
     if flag != "--policy.path" or not equals:
         return argument
     from lefleet.cli.checkpoints import choose_checkpoint
 
-    return f"{flag}={choose_checkpoint(name, Path('runs'), 'policy.path').location}"
+    return f"{flag}={choose_checkpoint(name, workdir, 'policy.path').location}"
 
 
 def _first_line_only(record: logging.LogRecord) -> bool:

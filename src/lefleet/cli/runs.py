@@ -66,6 +66,9 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
         else:
             print("\n".join(lines))
         return 0
+    if start is None and not (workdir / LEDGER_FILE).exists():
+        # Before a ledger is made: what is denied leaves nothing behind.
+        begin_rules(workdir, config, None)
     with (
         closing(open_ledger(workdir)) as ledger,
         show_phases(config.name, as_lines=command.json) as progress,

@@ -57,7 +57,9 @@ def status(command: StatusCommand) -> int:
             if command.watch and command.json:
                 _watch_json(ledger, workdir, command.run)
             elif not command.watch or not active:
-                show_runs(ledger, workdir, rows, as_json=command.json)
+                show_runs(
+                    ledger, workdir, rows, as_json=command.json, with_reasons=bool(command.run)
+                )
             else:
                 _watch(ledger, workdir, active)
             names = [command.run] if command.run else [row.id for row in ledger.runs()]

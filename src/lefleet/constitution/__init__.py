@@ -11,8 +11,9 @@
     text         rules and their differences in words
 
 The file comes from the run's config, the work folder, or LeFleet itself. The ledger keeps the rules
-with the run; processes hand them to their children. Imports `errors` and `records`; `process`,
-`stages`, `loop`, `edge` and `cli` import it. A denial is `lefleet.errors.Denied`.
+with the run; processes hand them to their children. Imports `errors`, `records` and the task names
+of `sim`; `process`, `stages`, `loop`, `edge` and `cli` import it. A denial is
+`lefleet.errors.Denied`.
 """
 
 from lefleet.constitution.active import active, given, handed_down, install, installed, reinstated

@@ -97,8 +97,23 @@ class Checks:
             )
 
     def tasks(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self._task(text, self.constitution.tasks)
+        """Tasks by name or text; of the simulation's own both, and every member of a set."""
+        # Not at the top: the simulation chooses how to draw when it is imported.
+        from lefleet.sim.tasks import TASK_SETS, TASKS
+
+        rules = self.constitution.tasks
+        members = [one for text in texts for one in TASK_SETS.get(text.lower(), (text,))]
+        for name in dict.fromkeys(members):
+            known = TASKS.get(name.removesuffix("-v3"))
+            self._length(name, rules)
+            for text in (name, known.instruction) if known else (name,):
+                self._words(text, rules)
+            if rules.allowed and not matches(known.name if known else name, rules.allowed):
+                raise Denied(
+                    "tasks.allowed",
+                    f"the task {_shown(name)!r} is not among those that are allowed.",
+                    f"Add it to tasks.allowed in {self.file}.",
+                )
 
     def robot(self, *names: str, device: str = "robot") -> None:
         """A type of robot or teleoperator, by all its names, before it is connected."""
@@ -176,29 +191,24 @@ class Checks:
         if not is_within:
             raise Denied(where, f"--{key} is {value}; allowed is {low:g} to {high:g}.", remedy)
 
-    def _task(self, text: str, rules: TaskRules) -> None:
-        shown = text if len(text) <= 80 else f"{text[:80]}…"
+    def _length(self, text: str, rules: TaskRules) -> None:
         if rules.max_length is not None and len(text) > rules.max_length:
             raise Denied(
                 "tasks.max_length",
-                f"the task {shown!r} has {len(text)} characters, at most {rules.max_length} are "
-                "allowed.",
+                f"the task {_shown(text)!r} has {len(text)} characters, at most {rules.max_length} "
+                "are allowed.",
                 f"Shorten it, or raise tasks.max_length in {self.file}.",
             )
+
+    def _words(self, text: str, rules: TaskRules) -> None:
         said = f" {' '.join(words_of(text))} "
         for forbidden in rules.forbidden_words:
             if (words := words_of(forbidden)) and f" {' '.join(words)} " in said:
                 raise Denied(
                     "tasks.forbidden_words",
-                    f"the task {shown!r} contains {forbidden!r}.",
+                    f"the task {_shown(text)!r} contains {forbidden!r}.",
                     f"Name another task, or change tasks.forbidden_words in {self.file}.",
                 )
-        if rules.allowed and not matches(text, rules.allowed):
-            raise Denied(
-                "tasks.allowed",
-                f"the task {shown!r} is not among those that are allowed.",
-                f"Add it to tasks.allowed in {self.file}.",
-            )
 
     def _listed(self, field: str, name: str, what: str) -> None:
         if not matches(name, getattr(self.constitution, field)) and name not in getattr(
@@ -283,6 +293,10 @@ def devices_of(flags: dict[str, str], section: str) -> list[tuple[str, str]]:
 def environment_of(fields: dict[str, str]) -> str:
     """Type of the environment that a request's `env` names."""
     return fields.get("type", OWN_SIMULATION)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def words_of(text: str) -> list[str]:

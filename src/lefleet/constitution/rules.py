@@ -8,10 +8,12 @@
 Every check returns nothing or raises `lefleet.errors.Denied`.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -128,6 +130,12 @@ class Rules(Strict, frozen=True, kw_only=True):
             _check_training_flags(check, rung.policy, rung.extra_args)
         if config.notify.command:
             self.check_argv(config.notify.command)
+        if config.propose.model and not _is_local(config.propose.model):
+            check.upload("propose.model", is_granted=self.constitution.own_config)
+        if self.grants.folders:
+            self.check_argv(
+                (sys.executable, "-m", "lefleet", "stage", "exec", self.grants.folders[0])
+            )
         if config.notify.webhook:
             check.upload("notify.webhook", is_granted=self.grants.webhook)
 
@@ -293,6 +301,12 @@ def require_digest(rules: Rules, digest: str, what: str) -> None:
             f"{what} were changed: digest {rules.digest[:12]}, not {digest[:12] or 'none'}.",
             "Restore them. To change a constitution, edit its file: a run then asks for approval.",
         )
+
+
+def _is_local(model: str) -> bool:
+    """Whether a language model is asked on this machine."""
+    host = urlsplit(model.partition("@")[2]).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _check_environment(check: Checks, env: dict[str, str]) -> None:

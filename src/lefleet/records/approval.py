@@ -24,7 +24,7 @@ class ApprovalPlan(Strict, frozen=True, kw_only=True):
     """Go on under a constitution whose file was changed while the run was running."""
     real_hardware: ApprovalMode = "human"
     """Begin to move a real robot; its constitution must allow it too."""
-    timeout_hours: Hours = 0.0
+    timeout_hours: Annotated[float, Meta(ge=0.0, le=87600.0)] = 0.0
     """After this time `on_timeout` is the answer. 0: wait until somebody answers."""
     on_timeout: Literal["approve", "reject"] = "reject"
 

@@ -18,10 +18,24 @@ _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 _STEP = re.compile(r"[^.\[\]]+|\[[^]]*\]")
 
 
+class _OnceEach(yaml.SafeLoader):
+    """Refuses a field that is there twice: the second would silently replace the first."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the field {key.value} is there twice", key.start_mark
+                )
+            seen.add(key.value if isinstance(key.value, str) else None)
+        return super().construct_mapping(node, deep)
+
+
 def read_fields(path: Path, name: str, example: str) -> dict[str, Any]:
     """The fields in a YAML file; `name` and `example` are for the error message."""
     try:
-        raw = yaml.safe_load(path.read_bytes())
+        raw = yaml.load(path.read_bytes(), _OnceEach)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise BadInput(f"{name}: {path} cannot be read: {error.strerror}.") from error
     except yaml.YAMLError as error:
