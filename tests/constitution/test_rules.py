@@ -479,9 +479,11 @@ def test_an_adapter_is_allowed_with_the_checkpoint_that_it_adapts(tmp_path):
         lambda one: one.check_rollout(RolloutFacts(checkpoint=str(folder))),
     )
     granted = rules(Grants(folders=(str(tmp_path),), checkpoints=("other/base",)))
+    named = rules(Grants(folders=(str(tmp_path),), checkpoints=(str(folder),)))
     for check in checks:
         denied(lambda check=check: check(own), "checkpoints", "other/base")
         check(granted)
+        check(named)
     for text in (
         "{}",
         '{"base_model_name_or_path": null}',

@@ -40,9 +40,10 @@ class Checks:
         self._listed("environments", name, "environment")
 
     def checkpoint(self, name: str) -> None:
-        """Weights; for an adapter in a folder here also those that it is loaded onto."""
+        """Weights; for an adapter in a folder here also those that it is loaded onto. Whoever names
+        an adapter names these too."""
         seen: set[str] = set()
-        while name and name not in seen:
+        while name and name not in seen and name not in self.grants.checkpoints:
             seen.add(name)
             if not is_own(name, self.grants.folders):
                 self._listed_path("checkpoints", name, "checkpoint")
