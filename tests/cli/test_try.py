@@ -60,7 +60,7 @@ def test_what_happens_is_told_in_lines(finished):
     for beginning in (
         f"{told[0].partition(':')[0]}: starting the policy server",
         "policy server: ready",
-        "robot-1: streaming",
+        ("robot-1: streaming", "robot-1: connecting", "robot-1: stalled"),
         "robot-2: episode 1 ",
         "film: ",
     ):
