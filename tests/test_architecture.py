@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lefleet
+import lefleet.constitution
 import lefleet.knowledge
 import lefleet.ledger
 import lefleet.policy
@@ -83,6 +84,9 @@ PUBLIC = {
         progress_of success_of""",
     lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
         oom_kills processes_marked stop""",
+    lefleet.constitution: """Constitution ConstitutionSource Grants RolloutFacts Rules active find
+        given handed_down install installed packaged reinstated restored rules_for rules_for_grants
+        rules_for_request stored""",
     lefleet.knowledge: "Finding context ingest lint pages search suggestions update",
     lefleet.ledger: "ApprovalRow AttemptRow EventRow Ledger RunRow open_ledger read_ledger",
     lefleet.policy: """BadRequest Chunk ContractOverride ModelSettings PolicyFrame PolicyRequest
