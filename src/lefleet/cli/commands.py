@@ -86,8 +86,8 @@ class CollectCorrectionsCommand(CheckpointStageCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainCommand(CheckpointStageCommand):
-    """Train a policy with LeRobot. Arguments after a lone -- are passed to lerobot-train
-    unchanged."""
+    """Train a policy with LeRobot. Arguments after a lone --, each as --key=value, are passed on to
+    lerobot-train."""
 
     request: TrainRequest
 
