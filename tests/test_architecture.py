@@ -59,6 +59,11 @@ MAY_IMPORT = {
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
 MAY_IMPORT["cli"] |= {"constitution", "knowledge", "notify", "trial"}
 MAY_IMPORT["loop"] |= {"constitution", "knowledge", "models", "notify"}
+MAY_IMPORT["queries"] = {"errors", "records", "stats", "process", "stages", "ledger", "loop"}
+MAY_IMPORT["queries"] |= {"knowledge", "recording"}
+MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution"}
+MAY_IMPORT["dash"] = {"errors", "records", "process", "ledger", "queries", "actions"}
+MAY_IMPORT["cli"] |= {"queries", "actions", "dash"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},
@@ -100,7 +105,8 @@ PUBLIC = {
     lefleet.stages: "Progress Update run_stage silent",
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
-    pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry"""
+    pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry fastapi starlette
+    nicegui uvicorn"""
 
 
 def imported(source: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a person may do, from a command or from a page: with who did it, and the same rules for both.
+"""What a person may do, from a command or a page: with who did it, and the same rules for both.
 
     people    who a person is: the system user, or the name of a token
     answers   say yes or no to what a run waits for, and let it go on

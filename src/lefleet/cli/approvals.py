@@ -1,7 +1,5 @@
 """approve and reject: what a person says to a run that waits."""
 
-import os
-import pwd
 import sys
 import time
 from contextlib import closing
@@ -11,6 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from lefleet.actions.people import user_name
 from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
@@ -98,11 +97,3 @@ def _go_on(ledger: Ledger, workdir: Path, run: str, progress: Progress) -> str:
     if row.state == "waiting" or (row.state == "running" and not row.stop_requested):
         return loop_runs.resume(ledger, workdir, row, progress)
     return row.state
-
-
-def user_name() -> str:
-    """The system user, whatever the environment says."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # In a container, a number may have no name.
-        return str(os.getuid())

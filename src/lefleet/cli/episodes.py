@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg
 
-from lefleet.cli.approvals import user_name
+from lefleet.actions.people import user_name
 from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
