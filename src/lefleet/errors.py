@@ -36,6 +36,10 @@ class Denied(LeFleetError):
         self.reason = reason
 
 
+class Conflict(LeFleetError):
+    """Somebody else did something different in the meantime; nothing was changed."""
+
+
 class StageFailed(LeFleetError):
     """A stage started and could not finish; its folder can be resumed."""
 

@@ -202,7 +202,7 @@ def test_an_older_ledger_is_not_migrated_under_a_live_controller(older):
     assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0001",)]
     os.close(controller)
     open_ledger(older).close()
-    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0003",)]
+    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [(schema.REVISION,)]
 
 
 def test_the_revision_that_readers_compare_with_is_that_of_the_newest_migration():

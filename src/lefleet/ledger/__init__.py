@@ -3,9 +3,11 @@
     schema          the tables, and their rows as typed values
     connect         open a ledger to write or to read: create, migrate, or refuse it
     store           typed questions and answers about runs, stages, decisions and events
+    feed            the newest events first, for pages that stay open
     approvals       questions to people, and their answers
+    labels          what people said of recorded episodes
     notifications   messages to people that are still to be sent
-    sections        hashes of generated knowledge
+    sections        hashes of generated knowledge, and who edited pages
     lineage         which data made which checkpoint, and what judged it
     journal         events.jsonl of a run, repaired from the event table
     migrations      how an older ledger becomes a newer one, by alembic
@@ -15,8 +17,9 @@ Rows are typed columns and JSON, never pickle. Every method is one short transac
 sees a stage either committed with all that belongs to it, or not at all.
 """
 
+from lefleet.ledger.approvals import ApprovalRow
 from lefleet.ledger.connect import open_ledger, read_ledger
-from lefleet.ledger.schema import ApprovalRow, AttemptRow, EventRow, RunRow
+from lefleet.ledger.schema import AttemptRow, EventRow, RunRow
 from lefleet.ledger.store import Ledger
 
 __all__ = [

@@ -1,14 +1,38 @@
 """Questions to people and their answers: asked once, answered once."""
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, Row, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import ApprovalRow, approval_row, insert_event
+from lefleet.ledger.schema import insert_event
 from lefleet.records import ApprovalAnswer, ApprovalKind
+
+
+class ApprovalRow(NamedTuple):
+    """A question to a person."""
+
+    id: int
+    run: str
+    cycle: int
+    kind: ApprovalKind
+    subject: str
+    """What makes it one question: a candidate's digest, a constitution's, …"""
+    text: str
+    """For a person: what is asked, in one line."""
+    evidence: dict[str, Any]
+    asked_at: float
+    expires_at: float | None
+    """None: it waits until somebody answers."""
+    on_timeout: str
+    """approve or reject."""
+    answer: ApprovalAnswer | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.answer is None
 
 
 class ApprovalStore:
@@ -22,7 +46,7 @@ class ApprovalStore:
         """Of one run, oldest first."""
         with self._reads.connect() as connection:
             query = select(schema.approval).filter_by(run=run).order_by(schema.approval.c.id)
-            return [approval_row(row) for row in connection.execute(query)]
+            return [_approval(row) for row in connection.execute(query)]
 
     def ask(
         self,
@@ -42,7 +66,7 @@ class ApprovalStore:
         with self._engine.begin() as connection:
             same = select(table).filter_by(run=run, kind=kind, subject=subject)
             if (row := connection.execute(same).first()) is not None:
-                return approval_row(row)
+                return _approval(row)
             now = time.time()
             values = {
                 "run": run,
@@ -58,7 +82,7 @@ class ApprovalStore:
             row = connection.execute(insert(table).values(values).returning(table)).one()
             data = {"cycle": cycle, "kind_of_approval": kind, "text": text, "approval": row.id}
             insert_event(connection, run, "approval_needed", data)
-            return approval_row(row)
+            return _approval(row)
 
     def answer(self, approval: ApprovalRow, answer: ApprovalAnswer) -> bool:
         """Record an answer; False where another one came first."""
@@ -107,3 +131,9 @@ class ApprovalStore:
             if changed.rowcount:
                 insert_event(connection, run, "run_waiting", {"reason": reason})
             return bool(changed.rowcount)
+
+
+def _approval(row: Row[Any]) -> ApprovalRow:
+    values = {name: getattr(row, name) for name in ApprovalRow._fields}
+    values["answer"] = msgspec.convert(row.answer, ApprovalAnswer | None)
+    return ApprovalRow(**values)

@@ -22,9 +22,9 @@ from sqlalchemy import (
     text,
 )
 
-from lefleet.records import ApprovalAnswer, ApprovalKind, Record, Request
+from lefleet.records import Record, Request
 
-REVISION = "0003"
+REVISION = "0004"
 """Of the newest migration; readers compare it with the file's."""
 
 metadata = MetaData()
@@ -204,6 +204,34 @@ notification = Table(
     Column("error", String, nullable=False, server_default=""),
 )
 
+episode_label = Table(
+    "episode_label",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String, unique=True),
+    Column("dataset", String, nullable=False),
+    Column("episode", Integer, nullable=False),
+    Column("success", Boolean),
+    Column("is_undo", Boolean, nullable=False, server_default=text("0")),
+    Column("source", String, nullable=False),
+    Column("who", String, nullable=False),
+    Column("note", String, nullable=False, server_default=""),
+    Column("at", Float, nullable=False),
+    Column("is_written", Boolean, nullable=False, server_default=text("0")),
+    Index("label_of_episode", "dataset", "episode"),
+)
+
+page_edit = Table(
+    "page_edit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("page", String, nullable=False, index=True),
+    Column("who", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("digest_before", String, nullable=False),
+    Column("digest_after", String, nullable=False),
+)
+
 event = Table(
     "event",
     metadata,
@@ -214,6 +242,16 @@ event = Table(
     Column("data", JSON, nullable=False),
     Index("event_of_run", "run", "id"),
 )
+
+
+class RunHead(NamedTuple):
+    """One run without its config: what a list of many runs begins with."""
+
+    id: str
+    state: str
+    reason: str
+    created_at: float
+    resumed_at: float
 
 
 class RunRow(NamedTuple):
@@ -268,36 +306,6 @@ class EventRow(NamedTuple):
     at: float
     kind: str
     data: dict[str, Any]
-
-
-class ApprovalRow(NamedTuple):
-    """A question to a person."""
-
-    id: int
-    run: str
-    cycle: int
-    kind: ApprovalKind
-    subject: str
-    """What makes it one question: a candidate's digest, a constitution's, …"""
-    text: str
-    """For a person: what is asked, in one line."""
-    evidence: dict[str, Any]
-    asked_at: float
-    expires_at: float | None
-    """None: it waits until somebody answers."""
-    on_timeout: str
-    """approve or reject."""
-    answer: ApprovalAnswer | None
-
-    @property
-    def is_open(self) -> bool:
-        return self.answer is None
-
-
-def approval_row(row: Row[Any]) -> ApprovalRow:
-    values = {name: getattr(row, name) for name in ApprovalRow._fields}
-    values["answer"] = msgspec.convert(row.answer, ApprovalAnswer | None)
-    return ApprovalRow(**values)
 
 
 def insert_event(connection: Connection, run: str, kind: str, data: dict[str, Any]) -> int:

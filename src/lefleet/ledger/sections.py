@@ -1,11 +1,11 @@
-"""What knowledge pages need of the ledger: marks of the sections that LeFleet wrote, and the rows
-that pages stand on."""
+"""What knowledge pages need of the ledger: marks of the sections that LeFleet wrote, who edited
+them, and the rows that pages stand on."""
 
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, delete, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.schema import EventRow
@@ -24,6 +24,19 @@ class JudgedEpisode(NamedTuple):
     progress: float
     video: str
     """Relative to the folder of its stage; empty where it was not filmed."""
+
+
+class PageEditRow(NamedTuple):
+    """A person changed a page."""
+
+    id: int
+    page: str
+    """Relative to the knowledge folder."""
+    who: str
+    at: float
+    digest_before: str
+    """sha256 of the page's text before and after."""
+    digest_after: str
 
 
 class SectionStore:
@@ -59,6 +72,37 @@ class SectionStore:
                 if not changed.rowcount:
                     values |= {"page": page, "section": section}
                     connection.execute(insert(table).values(values))
+
+    def add_edit(self, page: str, who: str, digest_before: str, digest_after: str) -> PageEditRow:
+        """A person is about to change a page. The same change again, after a kill before it took
+        effect, is the same row."""
+        table = schema.page_edit
+        same = {
+            "page": page,
+            "who": who,
+            "digest_before": digest_before,
+            "digest_after": digest_after,
+        }
+        last = select(table).filter_by(page=page).order_by(table.c.id.desc()).limit(1)
+        with self._engine.begin() as connection:
+            row = connection.execute(last).first()
+            if row is None or any(getattr(row, name) != value for name, value in same.items()):
+                values = {**same, "at": time.time()}
+                row = connection.execute(insert(table).values(values).returning(table)).one()
+            return PageEditRow(*row)
+
+    def drop_edit(self, edit: PageEditRow) -> None:
+        """The change did not take place."""
+        table = schema.page_edit
+        with self._engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.id == edit.id))
+
+    def edits(self, page: str, limit: int = 20) -> list[PageEditRow]:
+        """Of a page, newest first."""
+        table = schema.page_edit
+        query = select(table).filter_by(page=page).order_by(table.c.id.desc()).limit(limit)
+        with self._reads.connect() as connection:
+            return [PageEditRow(*row) for row in connection.execute(query)]
 
     def evidence(self, run: str) -> list[EventRow]:
         """The events of a run that pages tell of, in order."""

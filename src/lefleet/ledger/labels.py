@@ -1,0 +1,111 @@
+"""What people said of recorded episodes: one row per label, and a row is never taken out again."""
+
+import time
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Engine, func, insert, select, update
+
+from lefleet.ledger import schema
+
+
+class LabelRow(NamedTuple):
+    """One label."""
+
+    id: int
+    key: str | None
+    """Of the request that made it, so that one which is repeated is known."""
+    dataset: str
+    """Its folder, absolute and without links."""
+    episode: int
+    success: bool | None
+    is_undo: bool
+    """It takes back the last label of the episode that is not taken back yet."""
+    source: str
+    who: str
+    note: str
+    at: float
+    is_written: bool
+    """Whether it is known to be in the dataset's outcomes.jsonl."""
+
+
+class LabelStore:
+    """The labels that a ledger has, of all datasets."""
+
+    def __init__(self, engine: Engine, reads: Engine) -> None:
+        self._engine = engine
+        self._reads = reads
+
+    def add(
+        self,
+        dataset: str,
+        episode: int,
+        success: bool | None,
+        *,
+        is_undo: bool = False,
+        source: str,
+        who: str,
+        note: str = "",
+        key: str | None = None,
+    ) -> tuple[LabelRow, bool]:
+        """The row, and whether it is new: where there is one with this key, it is that one, as it
+        was."""
+        table = schema.episode_label
+        with self._engine.begin() as connection:
+            if key is not None:
+                same = connection.execute(select(table).filter_by(key=key)).first()
+                if same is not None:
+                    return LabelRow(*same), False
+            values = {
+                "key": key,
+                "dataset": dataset,
+                "episode": episode,
+                "success": success,
+                "is_undo": is_undo,
+                "source": source,
+                "who": who,
+                "note": note,
+                "at": time.time(),
+            }
+            row = connection.execute(insert(table).values(values).returning(table)).one()
+            return LabelRow(*row), True
+
+    def find(self, key: str) -> LabelRow | None:
+        """The label that a request with this key made."""
+        found = self._rows(schema.episode_label.c.key == key)
+        return found[0] if found else None
+
+    def unwritten(self, dataset: str) -> list[LabelRow]:
+        """Labels that may be missing in the dataset's outcomes.jsonl, oldest first."""
+        table = schema.episode_label
+        rows = self._rows(table.c.dataset == dataset, table.c.is_written.is_(False))
+        return rows[::-1]
+
+    def mark_written(self, row: LabelRow) -> None:
+        """The dataset has it too."""
+        table = schema.episode_label
+        with self._engine.begin() as connection:
+            connection.execute(update(table).where(table.c.id == row.id).values(is_written=True))
+
+    def of_dataset(self, dataset: str, offset: int = 0, limit: int = 50) -> list[LabelRow]:
+        """Labels of all its episodes, newest first."""
+        mine = schema.episode_label.c.dataset == dataset
+        return self._rows(mine, offset=offset, limit=limit)
+
+    def history(self, dataset: str, episode: int) -> list[LabelRow]:
+        """Labels of one episode, newest first."""
+        table = schema.episode_label
+        return self._rows(table.c.dataset == dataset, table.c.episode == episode)
+
+    def newest(self) -> int:
+        """Id of the newest label of all datasets; 0 where there is none."""
+        with self._reads.connect() as connection:
+            return connection.execute(select(func.max(schema.episode_label.c.id))).scalar() or 0
+
+    def _rows(
+        self, *where: ColumnElement[bool], offset: int = 0, limit: int | None = None
+    ) -> list[LabelRow]:
+        table = schema.episode_label
+        query = select(table).where(*where).order_by(table.c.id.desc())
+        query = query.offset(offset).limit(limit)
+        with self._reads.connect() as connection:
+            return [LabelRow(*row) for row in connection.execute(query)]

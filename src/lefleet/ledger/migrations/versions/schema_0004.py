@@ -1,0 +1,34 @@
+"""Labels of recorded episodes, and who edited knowledge pages."""
+
+from alembic import op
+from sqlalchemy import Boolean, Column, Float, Index, Integer, String, text
+
+revision = "0004"
+down_revision = "0003"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "episode_label",
+        Column("id", Integer, primary_key=True),
+        Column("key", String, unique=True),
+        Column("dataset", String, nullable=False),
+        Column("episode", Integer, nullable=False),
+        Column("success", Boolean),
+        Column("is_undo", Boolean, nullable=False, server_default=text("0")),
+        Column("source", String, nullable=False),
+        Column("who", String, nullable=False),
+        Column("note", String, nullable=False, server_default=""),
+        Column("at", Float, nullable=False),
+        Column("is_written", Boolean, nullable=False, server_default=text("0")),
+        Index("label_of_episode", "dataset", "episode"),
+    )
+    op.create_table(
+        "page_edit",
+        Column("id", Integer, primary_key=True),
+        Column("page", String, nullable=False, index=True),
+        Column("who", String, nullable=False),
+        Column("at", Float, nullable=False),
+        Column("digest_before", String, nullable=False),
+        Column("digest_after", String, nullable=False),
+    )
