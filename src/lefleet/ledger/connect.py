@@ -56,7 +56,9 @@ def read_ledger(workdir: Path) -> Ledger:
     engine = _reading(path)
     revision = _revision(engine) if path.exists() else None
     if revision is None:
-        engine = create_engine("sqlite://", poolclass=StaticPool)
+        # One connection, that any thread may read: readers of a file have one each.
+        anywhere = {"check_same_thread": False}
+        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args=anywhere)
         schema.metadata.create_all(engine)
     elif revision != schema.REVISION:
         raise _other_schema(path, revision)

@@ -1,0 +1,81 @@
+"""What pages and API know of the process that they run in."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lefleet.actions.people import NotPermitted, Person
+from lefleet.ledger import Ledger, read_ledger
+from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet_client.transport import Transport
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+_CHECK_S = 2.0
+"""How long a ledger is used before its schema is checked again."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One for each process; any thread may use it.
+
+    `actions` is held while a person changes something: the rules of a run are installed per
+    process, so there is one action at a time. A lock of its own guards the ledger.
+    """
+
+    workdir: Path
+    connect: Callable[[], Transport]
+    """Opens a node that reaches servers and robots. Raises what `lefleet fleet` reports."""
+    datasets: tuple[Path, ...] = ()
+    """Folders with recorded datasets in them."""
+    reads_robots: bool = True
+    """Whether an access list lets this node read what robots report of themselves."""
+    actions: threading.Lock = field(default_factory=threading.Lock)
+    _ledger: "_OpenLedger" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ledger", _OpenLedger(self.workdir))
+
+    def ledger(self) -> Ledger:
+        """To read. Ask for it at each use: where there was none, there may be one by now. Raises
+        `BadInput` where this version cannot read it."""
+        return self._ledger.current()
+
+    def person(self, request: "HTTPConnection") -> Person:
+        """Who made a request, or opened a page: of a page, ask before each action. Raises
+        `NotPermitted` where that person was logged out since."""
+        if not request.scope["lefleet.is_valid"]():
+            raise NotPermitted("You are no longer logged in.", "Load the page again.")
+        person: Person = request.scope["lefleet.person"]
+        return person
+
+
+class _OpenLedger:
+    """Opened again when the file appears or is replaced, and every few seconds."""
+
+    def __init__(self, workdir: Path) -> None:
+        self._workdir = workdir
+        self._lock = threading.Lock()
+        self._opened: tuple[Ledger, tuple[int, int] | None, float] | None = None
+
+    def current(self) -> Ledger:
+        with self._lock:
+            file, now_s = self._file(), time.monotonic()
+            if self._opened is not None:
+                ledger, opened_file, until_s = self._opened
+                if file == opened_file and now_s < until_s:
+                    return ledger
+            ledger = read_ledger(self._workdir)
+            self._opened = (ledger, file, now_s + _CHECK_S)
+            return ledger
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            found = (self._workdir / LEDGER_FILE).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
