@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lefleet.cli.comparison import remarks, sentence
+from lefleet.queries.comparison import remarks, sentence
 from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,

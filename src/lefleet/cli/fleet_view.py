@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lefleet.cli.display import table
 from lefleet.cli.output import printable
-from lefleet.cli.progress import duration
+from lefleet.queries.words import duration
 from lefleet_client.remote import RobotsFound
 from lefleet_client.wire import RobotStatus, ServerStatus
 

@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from lefleet.queries.words import progress_text
 from lefleet.stages.progress import Progress, StageProgress, Update, timed
 
 Show = Callable[[str, StageProgress], None]
@@ -103,36 +104,3 @@ class ProgressLines:
             return
         self._written, self._next_s = what, now_s + _LINE_EVERY_S
         print(f"{label}: {progress_text(progress, time.time())}", file=sys.stderr, flush=True)
-
-
-def progress_text(progress: StageProgress, now: float) -> str:
-    """What a stage does, since when, and about how much longer."""
-    elapsed = duration(now - progress.since)
-    if not progress.total:
-        return f"{progress.detail}, {elapsed}"
-    remark = f" ({progress.detail})" if progress.detail else ""
-    return f"{_count(progress)}{remark}, {elapsed}{_left(progress, now)}"
-
-
-def _count(progress: StageProgress) -> str:
-    of = " of at most " if progress.is_limit else "/"
-    return f"{progress.done}{of}{progress.total} {progress.unit}"
-
-
-def _left(progress: StageProgress, now: float) -> str:
-    eta_s = progress.eta_s(now)
-    if eta_s is None or progress.done >= progress.total:
-        return ""
-    most = "at most " if progress.is_limit else ""
-    return f", {most}about {duration(eta_s)} left"
-
-
-def duration(seconds: float) -> str:
-    """7 s, 2 min 5 s, 3 h 20 min, 4 d 2 h."""
-    whole = max(0, round(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if not minutes:
-        return f"{whole} s"
-    if not hours:
-        return f"{minutes} min {whole % 60} s"
-    return f"{hours} h {minutes % 60} min" if not days else f"{days} d {hours % 24} h"

@@ -6,9 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,17 +14,16 @@ from rich.text import Text
 from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
-from lefleet.cli.progress import duration, progress_text
-from lefleet.errors import BadInput, Denied
+from lefleet.errors import Denied
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.activity import Activity, activity, is_interrupted
+from lefleet.loop.activity import Activity
 from lefleet.loop.diagnosis import PAGE as DIAGNOSIS
-from lefleet.loop.runs import find, is_controlled
+from lefleet.loop.runs import find
 from lefleet.loop.state import stored_config
-from lefleet.loop.status import run_status
 from lefleet.loop.success_plot import PLOT
+from lefleet.queries.runs import RunStatus, run_status
+from lefleet.queries.words import duration
 from lefleet.records import RunConfig
-from lefleet.stages.progress import StageProgress
 
 WAITING = 3
 """Exit code of a viewer whose run waits for a person."""
@@ -47,7 +44,7 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
     if row.state == "waiting":
         return WAITING
     if not as_json:
-        status = run_status(ledger, row)
+        status = run_status(ledger, workdir, row)
         console().print(_tasks(status))
         _what_next(status, workdir / run, stored_config(row))
     return 0
@@ -62,7 +59,7 @@ def show_runs(
     with_reasons: bool = False,
 ) -> None:
     """A table or a JSON object for every run, if asked with the reasons of its decisions."""
-    statuses = [status_of(ledger, workdir, row) for row in rows]
+    statuses = [run_status(ledger, workdir, row) for row in rows]
     if as_json:
         print_json({"runs": statuses})
         return
@@ -76,91 +73,62 @@ def show_runs(
             _print_reasons(status)
 
 
-def status_of(ledger: Ledger, workdir: Path, row: RunRow) -> dict[str, Any]:
-    """As `run_status`, and what the run is doing now; a run that this version cannot read has a
-    problem instead of results."""
-    folder = workdir / row.id
-    has_controller = is_controlled(folder)
-    about = {
-        "controlled": has_controller,
-        "interrupted": is_interrupted(row, is_controlled=has_controller),
-        "now": None,
-        "problem": "",
-    }
-    try:
-        now = activity(ledger, row, folder, is_controlled=has_controller)
-        return run_status(ledger, row) | about | {"now": now.as_json() if now else None}
-    except BadInput as error:
-        problem = error.problem
-    known = {"id": row.id, "state": row.state, "reason": row.reason, "elapsed_s": None}
-    nothing: dict[str, Any] = {
-        "origin": None,
-        "budgets": {},
-        "tasks": [],
-        "cycles": [],
-        "blessed": None,
-        "blessed_path": None,
-    }
-    return known | nothing | about | {"problem": problem}
-
-
-def shown(status: dict[str, Any], workdir: Path) -> Iterator[RenderableType]:
+def shown(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
     """One run for a person, line by line and table by table."""
     yield Text(_headline(status), style="bold")
-    if status["problem"]:
-        yield Text(status["problem"])
-    if status["cycles"]:
+    if status.problem:
+        yield Text(status.problem)
+    if status.cycles:
         yield _cycles(status)
-    now = status["now"]
+    now = status.now
     if now is not None:
-        progress = msgspec.convert(now["progress"], StageProgress)
-        where = _where(now["cycle"], now["cycles"], now["stage"], now["attempt"])
-        yield Text(f"Now:        {where}: {progress_text(progress, time.time())}")
-        done = {one["index"]: one["stages"] for one in status["cycles"]}.get(now["cycle"], [])
+        where = _where(now.cycle, now.cycles, now.stage, now.attempt)
+        yield Text(f"Now:        {where}: {now.text()}")
+        done = {one.index: one.stages for one in status.cycles}.get(now.cycle, ())
         if done:
             yield Text(f"Done:       {', '.join(done)}")
-        if now["wait"] is not None and now["attempt"]:
-            yield Text(f"Waits for:  {now['wait']['what']}")
-    if status["state"] == "waiting":
+        if now.wait is not None and now.attempt:
+            yield Text(f"Waits for:  {now.wait.what}")
+    if status.state == "waiting":
         yield from _waits_for(status, workdir)
     if used := _budgets(status):
         yield Text(f"Budgets:    {used}")
 
 
-def _waits_for(status: dict[str, Any], workdir: Path) -> Iterator[RenderableType]:
+def _waits_for(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
     """What a run waits for, and how to answer; how to go on where it has been answered."""
-    run, flag = status["id"], workdir_flag(workdir)
-    asked = next((one for one in status["approvals"] if one["answer"] is None), None)
+    run, flag = status.id, workdir_flag(workdir)
+    asked = status.open_approval()
     if asked is None:
         yield Text(f"Answered.   {resume_hint(run, workdir)}")
         return
-    yield Text(f"Waits for:  a person to {printable(asked['text'])}")
-    if asked["expires_at"] is not None:
-        clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(asked["expires_at"]))
-        yield Text(f"Until:      {clock}, then: {asked['on_timeout']}")
-    answer = f"{run} --question={asked['id']}{flag}"
+    yield Text(f"Waits for:  a person to {printable(asked.text)}")
+    if asked.expires_at is not None:
+        clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(asked.expires_at))
+        yield Text(f"Until:      {clock}, then: {asked.on_timeout}")
+    answer = f"{run} --question={asked.id}{flag}"
     yield Text(f"Say yes:    lefleet approve {answer}")
     yield Text(f"Say no:     lefleet reject {answer} --why REASON")
 
 
-def _headline(status: dict[str, Any]) -> str:
-    state = "interrupted" if status["interrupted"] else status["state"]
-    has_reason = status["reason"] and state != "waiting"
-    reason = f" ({printable(status['reason'])})" if has_reason else ""
-    origin = f", from {status['origin']}" if status["origin"] else ""
-    text = f"{status['id']}{origin}: {state}{reason}"
-    if status["elapsed_s"] is None:
+def _headline(status: RunStatus) -> str:
+    state = "interrupted" if status.interrupted else status.state
+    has_reason = status.reason and state != "waiting"
+    reason = f" ({printable(status.reason)})" if has_reason else ""
+    origin = f", from {status.origin}" if status.origin else ""
+    text = f"{status.id}{origin}: {state}{reason}"
+    if status.elapsed_s is None:
         return text
     word = "for" if state == "running" else "after"
-    return f"{text} {word} {duration(status['elapsed_s'])}"
+    return f"{text} {word} {duration(status.elapsed_s)}"
 
 
-def _budgets(status: dict[str, Any]) -> str:
+def _budgets(status: RunStatus) -> str:
     """What is used of those that have a limit; of cycles alone only while the run is running."""
-    limited = {name: one for name, one in status["budgets"].items() if one["limit"]}
-    if status["state"] != "running" and set(limited) == {"cycles"}:
+    limited = {name: one for name, one in status.budgets.items() if one.limit}
+    if status.state != "running" and set(limited) == {"cycles"}:
         return ""
-    return ", ".join(f"{o['used']:.3g} of {o['limit']:g} {name}" for name, o in limited.items())
+    return ", ".join(f"{o.used:.3g} of {o.limit:g} {name}" for name, o in limited.items())
 
 
 def label(run: str, now: Activity) -> str:
@@ -175,32 +143,32 @@ def _where(cycle: int, cycles: int, stage: str, attempt: int) -> str:
     return f"{which} · {stage}{again}" if stage else which
 
 
-def _tasks(status: dict[str, Any]) -> Table:
+def _tasks(status: RunStatus) -> Table:
     """Success of every task in every cycle."""
-    cycles = [cycle for cycle in status["cycles"] if cycle["tasks"]]
+    cycles = [cycle for cycle in status.cycles if cycle.tasks]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("task")
     for cycle in cycles:
-        table.add_column(f"cycle {cycle['index']}", justify="right")
-    for task in dict.fromkeys(task for cycle in cycles for task in cycle["tasks"]):
-        found = [cycle["tasks"].get(task) for cycle in cycles]
-        table.add_row(task, *(f"{one['success_rate']:.0%}" if one else "" for one in found))
+        table.add_column(f"cycle {cycle.index}", justify="right")
+    for task in dict.fromkeys(task for cycle in cycles for task in cycle.tasks):
+        found = [cycle.tasks.get(task) for cycle in cycles]
+        table.add_row(task, *(f"{one.success_rate:.0%}" if one else "" for one in found))
     return table
 
 
-def _cycles(status: dict[str, Any]) -> Table:
+def _cycles(status: RunStatus) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("cycle", "demos", "success", "95 % interval", "decision", "checkpoint"):
         table.add_column(column)
-    for cycle in status["cycles"]:
-        rate, interval = cycle["success_rate"], cycle["interval"]
+    for cycle in status.cycles:
+        rate, interval = cycle.success_rate, cycle.interval
         table.add_row(
-            str(cycle["index"]),
-            str(cycle["demonstrations"] or ""),
+            str(cycle.index),
+            str(cycle.demonstrations or ""),
             f"{rate:.0%}" if rate is not None else "",
             f"{interval[0]:.0%} to {interval[1]:.0%}" if interval else "",
-            cycle["decision"] or "",
-            _checkpoint(cycle["checkpoint_digest"], status["blessed"]),
+            cycle.decision or "",
+            _checkpoint(cycle.checkpoint_digest, status.blessed),
         )
     return table
 
@@ -211,15 +179,15 @@ def _checkpoint(digest: str | None, blessed: str | None) -> str:
     return f"{digest[:12]} blessed" if digest == blessed else digest[:12]
 
 
-def _print_reasons(status: dict[str, Any]) -> None:
-    for cycle in status["cycles"]:
-        if cycle["why"]:
-            print(printable(f"cycle {cycle['index']}: {cycle['decision']}: {cycle['why']}"))
-        for remark in cycle["diagnosis"]:
+def _print_reasons(status: RunStatus) -> None:
+    for cycle in status.cycles:
+        if cycle.why:
+            print(printable(f"cycle {cycle.index}: {cycle.decision}: {cycle.why}"))
+        for remark in cycle.diagnosis:
             print(f"  look at {remark}")
 
 
-def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
+def _what_next(status: RunStatus, folder: Path, config: RunConfig) -> None:
     _print_reasons(status)
     if (folder / DIAGNOSIS).exists():
         print(f"Diagnosis:  {folder / DIAGNOSIS}")
@@ -227,16 +195,16 @@ def _what_next(status: dict[str, Any], folder: Path, config: RunConfig) -> None:
         print(f"Plot:       {folder / PLOT}")
     print(f"Videos:     {_videos(folder, config)}")
     program, flag = _program(), workdir_flag(folder.parent)
-    print(f"Learned:    {program} knowledge show {status['id']}{flag}")
-    if status["blessed_path"]:
-        print(f"Blessed:    {status['blessed_path']}")
+    print(f"Learned:    {program} knowledge show {status.id}{flag}")
+    if status.blessed_path:
+        print(f"Blessed:    {status.blessed_path}")
         if not config.evaluate.env:
-            print(f"Try it:     {program} try {status['id']}{flag}")
+            print(f"Try it:     {program} try {status.id}{flag}")
         print(
-            f"Measure it: {program} eval --checkpoint {status['id']}{flag} "
+            f"Measure it: {program} eval --checkpoint {status.id}{flag} "
             f"{_simulation(config)} --seed 400000000 --out DIR"
         )
-        print(f"Serve it:   {program} serve {status['id']}{flag}")
+        print(f"Serve it:   {program} serve {status.id}{flag}")
 
 
 def _simulation(config: RunConfig) -> str:

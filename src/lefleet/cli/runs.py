@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from lefleet.actions.people import user_name
 from lefleet.cli.commands import (
     DemoCommand,
     ResumeCommand,
@@ -73,7 +74,7 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
         closing(open_ledger(workdir)) as ledger,
         show_phases(config.name, as_lines=command.json) as progress,
     ):
-        happened = loop_runs.begin(ledger, workdir, config, start, progress)
+        happened = loop_runs.begin(ledger, workdir, config, start, progress, by=user_name())
     return attach(workdir, config.name, happened, as_json=command.json)
 
 
@@ -98,15 +99,16 @@ def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
     workdir = absolute(command.workdir, "workdir")
     if command.all:
         return _resume_all(workdir, as_json=command.json)
+    who = user_name()
     with (
         closing(open_ledger(workdir, create=False)) as ledger,
         show_phases(command.run, as_lines=command.json) as progress,
     ):
         row = find(ledger, command.run)
         if overrides:
-            happened = loop_runs.change_budgets(ledger, workdir, row, overrides, progress)
+            happened = loop_runs.change_budgets(ledger, workdir, row, overrides, progress, by=who)
         else:
-            happened = loop_runs.resume(ledger, workdir, row, progress)
+            happened = loop_runs.resume(ledger, workdir, row, progress, by=who)
     return attach(workdir, command.run, happened, as_json=command.json)
 
 
@@ -116,7 +118,9 @@ def _resume_all(workdir: Path, *, as_json: bool) -> int:
         with closing(open_ledger(workdir)) as ledger:
             for row in ledger.runs():
                 was_running = row.state in ("running", "waiting")
-                happened = loop_runs.resume(ledger, workdir, row) if was_running else row.state
+                happened = row.state
+                if was_running:
+                    happened = loop_runs.resume(ledger, workdir, row, by=user_name())
                 runs.append({"id": row.id, "happened": happened})
                 if was_running:
                     print(HAPPENED[happened].format(run=row.id), file=sys.stderr)
@@ -135,7 +139,7 @@ def stop(command: StopCommand) -> int:
         state = row.state
         if row.state in ("running", "waiting"):
             with show_phases(row.id, as_lines=command.json) as progress:
-                state = loop_runs.stop(ledger, workdir, row, progress)
+                state = loop_runs.stop(ledger, workdir, row, progress, by=user_name())
         if row.state not in ("running", "waiting"):
             message = f"{row.id} is not running: it is {state}."
         elif state == "stopped":

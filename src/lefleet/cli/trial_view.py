@@ -14,7 +14,7 @@ from rich.text import Text
 
 from lefleet.cli.display import console, table
 from lefleet.cli.output import printable
-from lefleet.cli.progress import duration
+from lefleet.queries.words import duration
 from lefleet.trial.messages import EpisodeOver, Filmed, Ready, TrialMessage, TrialPhase
 from lefleet.trial.status import RobotSoFar, RobotSummary, TrialStatus, TrialSummary
 

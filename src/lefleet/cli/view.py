@@ -10,14 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.live import Live
 
 from lefleet.cli.commands import StatusCommand
-from lefleet.cli.events import event_text
-from lefleet.cli.output import print_json_line
+from lefleet.cli.output import print_json_line, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import ProgressLines, Show, show_progress
 from lefleet.cli.report import (
@@ -26,7 +25,6 @@ from lefleet.cli.report import (
     resume_hint,
     show_runs,
     shown,
-    status_of,
     workdir_flag,
 )
 from lefleet.cli.signals import interruptible
@@ -34,6 +32,8 @@ from lefleet.errors import StageFailed
 from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.loop.activity import START_S, Activity, activity, is_interrupted
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
+from lefleet.queries.events import event_text
+from lefleet.queries.runs import RunStatus, run_status
 
 _POLL_S = 0.25
 _WATCH_S = 1.0
@@ -86,11 +86,11 @@ def _watch_json(
     ledger: Ledger, workdir: Path, run: str, wait: Callable[[float], None] = time.sleep
 ) -> None:
     """A line for every run, and another one whenever something but time has changed in it."""
-    printed: dict[str, Any] = {}
+    printed: dict[str, RunStatus] = {}
     while True:
         rows = [find(ledger, run)] if run else ledger.runs()
         for row in rows:
-            new = status_of(ledger, workdir, row)
+            new = run_status(ledger, workdir, row)
             if printed.get(row.id) != (fixed := _without_time(new)):
                 printed[row.id] = fixed
                 print_json_line(new)
@@ -99,10 +99,10 @@ def _watch_json(
         wait(_WATCH_S)
 
 
-def _without_time(status: dict[str, Any]) -> dict[str, Any]:
+def _without_time(status: RunStatus) -> RunStatus:
     """A run's status without what changes by itself."""
-    now = status["now"] and status["now"] | {"eta_s": None}
-    return status | {"now": now, "elapsed_s": None, "budgets": None}
+    now = status.now and replace(status.now, eta_s=None)
+    return replace(status, now=now, elapsed_s=None, budgets={})
 
 
 def _watch(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
@@ -123,7 +123,7 @@ def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Con
         while True:
             rows = [find(ledger, run) for run in runs]
             parts = [
-                part for row in rows for part in shown(status_of(ledger, workdir, row), workdir)
+                part for row in rows for part in shown(run_status(ledger, workdir, row), workdir)
             ]
             live.update(Group(*parts, "Ctrl-C stops watching; the runs continue."), refresh=True)
             if not any(_is_active(workdir, row) for row in rows):
@@ -222,7 +222,7 @@ class Follower:
             self._seen = event.id
             if text := event_text(self.name, event):
                 clock = time.strftime("%H:%M:%S", time.localtime(event.at))
-                print(clock, text, file=sys.stderr, flush=True)
+                print(clock, printable(text), file=sys.stderr, flush=True)
         if row is None or row.state != "running":
             return has_controller, row
         # The state of a run changes only with an event, and is expensive to read.

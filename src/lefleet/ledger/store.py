@@ -9,6 +9,8 @@ from sqlalchemy import Connection, Engine, case, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.approvals import ApprovalStore
+from lefleet.ledger.feed import EventFeed
+from lefleet.ledger.labels import LabelStore
 from lefleet.ledger.lineage import (
     checkpoints_of_dataset,
     dataset_lineage,
@@ -20,6 +22,7 @@ from lefleet.ledger.notifications import NotificationStore
 from lefleet.ledger.schema import (
     AttemptRow,
     EventRow,
+    RunHead,
     RunRow,
     attempt_row,
     insert_event,
@@ -40,6 +43,8 @@ class Ledger:
         self._engine = engine
         self._reads = engine.execution_options(**{READS: True})
         self.approvals = ApprovalStore(engine, self._reads)
+        self.feed = EventFeed(self._reads)
+        self.labels = LabelStore(engine, self._reads)
         self.notifications = NotificationStore(engine, self._reads)
         self.sections = SectionStore(engine, self._reads)
 
@@ -54,8 +59,10 @@ class Ledger:
         config: dict[str, Any],
         origin: dict[str, Any] | None = None,
         constitution: dict[str, Any] | None = None,
+        *,
+        by: str = "",
     ) -> bool:
-        """False when a run of this name is already there."""
+        """False when a run of this name is already there. `by` is who begins it."""
         with self._engine.begin() as connection:
             if connection.execute(select(schema.run.c.id).filter_by(id=run)).first():
                 return False
@@ -74,7 +81,7 @@ class Ledger:
                 )
             )
             source = {"origin": f"{origin['run']}:{origin['cycle']}"} if origin else {}
-            insert_event(connection, run, "run_created", source)
+            insert_event(connection, run, "run_created", source | _person(by))
             return True
 
     def runs(self) -> list[RunRow]:
@@ -82,6 +89,13 @@ class Ledger:
         with self._reads.connect() as connection:
             rows = connection.execute(select(schema.run).order_by(schema.run.c.number))
             return [run_row(row) for row in rows]
+
+    def run_heads(self) -> list[RunHead]:
+        """All runs, oldest first, without what is long."""
+        columns = [schema.run.c[name] for name in RunHead._fields]
+        with self._reads.connect() as connection:
+            rows = connection.execute(select(*columns).order_by(schema.run.c.number))
+            return [RunHead(*row) for row in rows]
 
     def run(self, run: str) -> RunRow | None:
         with self._reads.connect() as connection:
@@ -99,7 +113,7 @@ class Ledger:
             if changed.rowcount:
                 insert_event(connection, run, f"run_{state}", {"reason": reason})
 
-    def request_stop(self, run: str) -> None:
+    def request_stop(self, run: str, *, by: str = "") -> None:
         """Ask the run's controller to stop. A run that waits for a person needs one to do so."""
         table = schema.run
         state = case((table.c.state == "waiting", "running"), else_=table.c.state)
@@ -107,9 +121,9 @@ class Ledger:
             connection.execute(
                 update(table).where(table.c.id == run).values(stop_requested=True, state=state)
             )
-            insert_event(connection, run, "stop_requested", {})
+            insert_event(connection, run, "stop_requested", _person(by))
 
-    def resume_run(self, run: str, budgets: dict[str, Any] | None = None) -> None:
+    def resume_run(self, run: str, budgets: dict[str, Any] | None = None, *, by: str = "") -> None:
         """Set the run to running again; attempts before this do not count any more.
 
         `budgets` replace those that held before, with an event that names what changed.
@@ -130,7 +144,7 @@ class Ledger:
                     ).scalar_subquery(),
                 )
             )
-            insert_event(connection, run, "run_resumed", {})
+            insert_event(connection, run, "run_resumed", _person(by))
 
     def set_constitution(self, run: str, constitution: dict[str, Any], digest: str) -> None:
         """From now on these rules hold."""
@@ -300,6 +314,11 @@ class Ledger:
         """Digests of checkpoints and of datasets that begin like this."""
         with self._reads.connect() as connection:
             return digests_beginning(connection, beginning)
+
+
+def _person(by: str) -> dict[str, str]:
+    """Who did it, in an event; nothing where nobody said."""
+    return {"by": by} if by else {}
 
 
 def _change_budgets(connection: Connection, run: str, budgets: dict[str, Any]) -> None:

@@ -7,9 +7,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from lefleet.ledger import AttemptRow, Ledger, RunRow
+from lefleet.ledger.schema import RunHead
 from lefleet.loop.limits import backoff_s
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.state import read_state
+from lefleet.loop.state import RunState, read_state
 from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
 from lefleet.stages.folder import is_locked
 from lefleet.stages.progress import StageProgress, Update, read_progress, timed
@@ -74,7 +75,16 @@ def activity(ledger: Ledger, row: RunRow, folder: Path, *, is_controlled: bool) 
     """What the run in `folder` is doing; None when it has ended."""
     if row.state != "running":
         return None
-    state, attempts = read_state(ledger, row), ledger.attempts(row.id)
+    return activity_of_state(read_state(ledger, row), row, folder, is_controlled=is_controlled)
+
+
+def activity_of_state(
+    state: RunState, row: RunRow, folder: Path, *, is_controlled: bool
+) -> Activity | None:
+    """As `activity`, of what was read before."""
+    if row.state != "running":
+        return None
+    attempts = state.attempts
     cycles = state.config.budgets.cycles
     since = max([row.resumed_at, *(one.ended_at or 0.0 for one in attempts)])
     wait = _wait(row, is_controlled=is_controlled)
@@ -116,7 +126,7 @@ def _folder(run: Path, attempt: AttemptRow) -> Path:
     return stage_folder(run, attempt.cycle, attempt.stage)
 
 
-def is_interrupted(row: RunRow, *, is_controlled: bool) -> bool:
+def is_interrupted(row: RunRow | RunHead, *, is_controlled: bool) -> bool:
     """Whether a run is unfinished and has no running controller."""
     is_fresh = time.time() - row.resumed_at < START_S
     return row.state == "running" and not is_fresh and not is_controlled

@@ -49,11 +49,13 @@ def begin(
     config: RunConfig,
     start: OriginName | None = None,
     progress: Progress = silent,
+    *,
+    by: str = "",
 ) -> str:
     """Create the run, or find the one of that name, and see that it has a controller.
 
-    `start` names another run to start from. Returns what happened: created, attached, resumed or
-    finished.
+    `start` names another run to start from, `by` is who begins or resumes it. Returns what
+    happened: created, attached, resumed or finished.
     """
     folder = workdir / config.name
     if folder.exists() and not folder.is_dir():
@@ -66,17 +68,20 @@ def begin(
             msgspec.to_builtins(config),
             msgspec.to_builtins(origin),
             stored(rules),
+            by=by,
         ):
             start_controller(workdir, config.name)
             return "created"
     row = find(ledger, config.name)
     _require_same_run(row, config, start)
-    return resume(ledger, workdir, row, progress)
+    return resume(ledger, workdir, row, progress, by=by)
 
 
-def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent) -> str:
+def resume(
+    ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent, *, by: str = ""
+) -> str:
     """See that an unfinished run has a controller: attached, resumed, waiting (for a person) or
-    finished."""
+    finished. `by` is who resumes it."""
     folder = workdir / row.id
     if row.state != "running":
         _wait_for_exit(folder, progress)
@@ -91,7 +96,7 @@ def resume(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = sile
         return "attached"
     if row.state in ("stopped", "denied"):
         forget_rejections(ledger, row.id)
-    ledger.resume_run(row.id)
+    ledger.resume_run(row.id, by=by)
     start_controller(workdir, row.id)
     return "resumed"
 
@@ -102,6 +107,8 @@ def change_budgets(
     row: RunRow,
     overrides: Sequence[str],
     progress: Progress = silent,
+    *,
+    by: str = "",
 ) -> str:
     """Resume a run within other budgets; with those that it has already, as `resume`.
 
@@ -109,7 +116,7 @@ def change_budgets(
     """
     config = with_budgets(stored_config(row), overrides)
     if config == stored_config(row):
-        return resume(ledger, workdir, row, progress)
+        return resume(ledger, workdir, row, progress, by=by)
     folder = workdir / row.id
     if row.state != "running":
         _wait_for_exit(folder, progress)
@@ -125,15 +132,17 @@ def change_budgets(
             restored(row.constitution).check_config(config)
         require_own_seeds(ledger, row.id, config)
         require_room(state, row.id, usage(state, time.time() - row.created_at))
-        ledger.resume_run(row.id, msgspec.to_builtins(config.budgets))
+        ledger.resume_run(row.id, msgspec.to_builtins(config.budgets), by=by)
     start_controller(workdir, row.id)
     return "resumed"
 
 
-def stop(ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent) -> str:
+def stop(
+    ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent, *, by: str = ""
+) -> str:
     """Stop a run and wait until its controller has exited; the state in which the run ended."""
     progress(Update.phase("waiting for the stage and the controller to exit"))
-    ledger.request_stop(row.id)
+    ledger.request_stop(row.id, by=by)
     folder, row = workdir / row.id, find(ledger, row.id)
     while row.state == "running" or is_controlled(folder):
         if is_controlled(folder):

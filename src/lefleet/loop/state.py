@@ -78,6 +78,8 @@ class RunState:
     approvals: tuple[ApprovalRow, ...] = ()
     """All questions that the run has asked, oldest first."""
     created_at: float = 0.0
+    attempts: tuple[AttemptRow, ...] = ()
+    """At all stages, oldest first."""
 
     def waited_s(self, until: float) -> float:
         """How long the run had waited for answers of people by then, in seconds."""
@@ -265,6 +267,7 @@ def read_state(ledger: Ledger, row: RunRow) -> RunState:
         origin=stored_origin(row),
         approvals=tuple(approvals),
         created_at=row.created_at,
+        attempts=tuple(attempts),
     )
 
 

@@ -27,9 +27,13 @@ TASKS = "tasks.csv"
 
 def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
     """One run as JSON."""
-    state = read_state(ledger, row)
+    return status_of_state(read_state(ledger, row), row)
+
+
+def status_of_state(state: RunState, row: RunRow) -> dict[str, Any]:
+    """As `run_status`, of what was read before."""
     blessed, origin = state.blessed(), state.origin
-    elapsed_s, running_s = _times(ledger, row)
+    elapsed_s, running_s = _times(state, row)
     return {
         "id": row.id,
         "state": row.state,
@@ -45,10 +49,10 @@ def run_status(ledger: Ledger, row: RunRow) -> dict[str, Any]:
     }
 
 
-def _times(ledger: Ledger, row: RunRow) -> tuple[float, float]:
+def _times(state: RunState, row: RunRow) -> tuple[float, float]:
     """Seconds since the run began, until its last stage ended where the run has ended; and seconds
     that the current stage has been running."""
-    attempts, now = ledger.attempts(row.id), time.time()
+    attempts, now = state.attempts, time.time()
     ends = [one.ended_at for one in attempts if one.ended_at is not None]
     end = now if row.state == "running" else max(ends, default=row.created_at)
     running = [one for one in attempts if one.state == "running" and one.stage in DEVICE_STAGES]

@@ -5,12 +5,13 @@
     cycles     one cycle: evidence against its bounds, training curve, data and what judged it
     pairs      the pairs behind a gate, and their films
     events     what happened, in words, paged and filtered
+    words      progress, durations and times in words
     approvals  what runs ask people, and what was answered
     episodes   recorded datasets: their episodes, tracks, videos and labels
     fleet      servers and robots as they report themselves, and which of them has trouble
 
 Reads the ledger, the folders of runs and datasets, and Zenoh; writes nothing. Answers are typed and
 whole: nobody who shows them looks anything up. Imports `errors`, `records`, `stats`, `process`,
-`stages`, `ledger`, `loop`, `knowledge`, `recording` and the client; `actions`, `dash`, `reports` and
-`cli` import it.
+`stages`, `ledger`, `loop`, `knowledge`, `recording` and the client; `actions`, `dash`, `reports`
+and `cli` import it.
 """

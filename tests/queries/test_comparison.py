@@ -2,7 +2,7 @@
 
 import pytest
 
-from lefleet.cli.comparison import remarks, sentence
+from lefleet.queries.comparison import remarks, sentence
 from tests.samples import comparison_record, gate_result
 
 

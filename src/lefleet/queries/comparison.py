@@ -1,49 +1,72 @@
 """A comparison in words, for a reader who is not a statistician."""
 
 from math import floor, log10
+from typing import NamedTuple
 
 from lefleet.records import ComparisonRecord
 from lefleet.records.evaluate import MOST_NEEDED
 
 
-def sentence(record: ComparisonRecord) -> str:
+class Names(NamedTuple):
+    """What the two policies are called."""
+
+    a: str
+    b: str
+
+
+LETTERS = Names("A", "B")
+ROLES = Names("the candidate", "the baseline")
+
+
+def sentence(record: ComparisonRecord, names: Names = LETTERS) -> str:
     """The verdict."""
-    gate = record.gate
+    return _capital(_sentence(record, names))
+
+
+def _sentence(record: ComparisonRecord, names: Names) -> str:
+    gate, (a, b) = record.gate, names
     alpha = gate.alpha_worse if gate.ended == "worse" else gate.alpha_better
     match gate.ended:
         case "better" | "worse" as proven:
             return (
-                f"A is {proven} than B: {_seen(record)}. If A were no {proven}, this would happen "
-                f"at most once in {round(1 / alpha)} such comparisons."
+                f"{a} is {proven} than {b}: {_seen(record, names)}. If {a} were no {proven}, this "
+                f"would happen at most once in {round(1 / alpha)} such comparisons."
             )
         case "vetoed":
             return (
-                f"No clear answer: A is better than B over all tasks, but worse in "
+                f"No clear answer: {a} is better than {b} over all tasks, but worse in "
                 f"{', '.join(gate.worse_tasks)}."
             )
         case "futile":
             return (
-                f"No clear answer: {_seen(record)}. A difference of "
+                f"No clear answer: {_seen(record, names)}. A difference of "
                 f"{_size(record, gate.min_effect)} is unlikely to show within {gate.max_pairs} "
                 "pairs, so the comparison stopped."
             )
         case "open":
-            return f"No clear answer yet, {gate.max_pairs} pairs are planned: {_seen(record)}."
+            return (
+                f"No clear answer yet, {gate.max_pairs} pairs are planned: {_seen(record, names)}."
+            )
         case "exhausted":
-            return f"No clear answer: {_seen(record)}, too little to tell which one is better."
+            return (
+                f"No clear answer: {_seen(record, names)}, too little to tell which one is better."
+            )
 
 
-def remarks(record: ComparisonRecord) -> list[str]:
+def remarks(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
     """What is printed below the table."""
-    gate = record.gate
+    gate, (a, b) = record.gate, names
     low, high = gate.interval
     said = [
-        f"A minus B: {_signed(record, gate.difference)}, 95 % interval "
-        f"{_number(record, low)} to {_signed(record, high)}."
+        _capital(
+            f"{a} minus {b}: {_signed(record, gate.difference)}, 95 % interval "
+            f"{_number(record, low)} to {_signed(record, high)}."
+        )
     ]
     if gate.verdict != "inconclusive" and low <= 0.0 <= high:
         said.append(
-            f"A is {gate.verdict} although the interval contains 0: the test asks only whether A "
+            f"{_capital(a)} is {gate.verdict} although the interval contains 0: the test asks only "
+            f"whether {a} "
             f"is {gate.verdict}; the interval has two sides and holds at every look, so it is "
             "wider."
         )
@@ -55,7 +78,7 @@ def remarks(record: ComparisonRecord) -> list[str]:
         f"become in a fair bet; 1/alpha = {1 / gate.alpha_better:.3g} is as strong, and e "
         "stays valid when pairs are added.)",
     ]
-    said += _needed(record)
+    said += needed(record, names)
     ended_early = gate.ended not in ("exhausted", "open")
     if ended_early and gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
         said.append(
@@ -69,7 +92,7 @@ def remarks(record: ComparisonRecord) -> list[str]:
     return said
 
 
-def _needed(record: ComparisonRecord) -> list[str]:
+def needed(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
     """About how many pairs would settle an inconclusive comparison."""
     gate = record.gate
     if gate.verdict != "inconclusive" or gate.ended == "vetoed":
@@ -92,17 +115,23 @@ def _needed(record: ComparisonRecord) -> list[str]:
     else:
         then = " Judge them alone, without those used here."
     return [
-        f"To settle it: if A and B really differ by the {_signed(record, gate.difference)} seen "
-        f"here, {about} {what} show it 8 times in 10.{then}"
+        f"To settle it: if {names.a} and {names.b} really differ by the "
+        f"{_signed(record, gate.difference)} seen here, {about} {what} show it 8 times in 10.{then}"
     ]
 
 
-def _seen(record: ComparisonRecord) -> str:
+def _seen(record: ComparisonRecord, names: Names) -> str:
     gate = record.gate
     if record.metric == "progress":
         further = "further" if gate.difference >= 0 else "less far"
-        return f"in {_pairs(gate.pairs)} A got {abs(gate.difference):.2f} {further} on average"
-    return f"of {_pairs(gate.pairs)}, A won {gate.wins} and lost {gate.losses}"
+        return (
+            f"in {_pairs(gate.pairs)} {names.a} got {abs(gate.difference):.2f} {further} on average"
+        )
+    return f"of {_pairs(gate.pairs)}, {names.a} won {gate.wins} and lost {gate.losses}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _pairs(count: int) -> str:

@@ -1,0 +1,183 @@
+"""One cycle: why its candidate was promoted or not, with the evidence against its bounds; its
+stages and their logs, its data and its training."""
+
+from math import log10
+from pathlib import Path
+from typing import Literal
+
+from lefleet.errors import BadInput
+from lefleet.loop.requests import stage_folder
+from lefleet.loop.state import CycleState, RunState
+from lefleet.queries.comparison import ROLES, needed, remarks, sentence
+from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage, tail
+from lefleet.queries.runs import CycleStatus, RunReader
+from lefleet.records import ComparisonRecord, TaskPairs
+from lefleet.records.border import Strict
+from lefleet.stages.evidence_plot import lead_bounds
+from lefleet.stages.folder import LOG
+
+STAGES = ("propose", "collect", "train", "evaluate", "gate", "improve")
+
+
+class EvidencePath(Strict, frozen=True, kw_only=True):
+    """What decides, look by look: it crosses `better` or `worse`, or the gate gives up."""
+
+    metric: Literal["success", "progress"]
+    pairs: tuple[int, ...]
+    value: tuple[float, ...]
+    """Success: pairs won minus lost. Progress: the logarithm (base 10) of the largest e-value for
+    better."""
+    better: tuple[float, ...]
+    """From here on up it is better."""
+    worse: tuple[float, ...]
+    """From here on down it is worse. Progress: from here on up, of `value_worse`."""
+    value_worse: tuple[float, ...]
+    """Progress: as `value`, for worse. Success: empty."""
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """The 95 % confidence sequence of the difference."""
+    e_value: tuple[float, ...]
+    """For better."""
+    max_pairs: int
+
+
+class StageLine(Strict, frozen=True, kw_only=True):
+    """One stage of a cycle."""
+
+    stage: str
+    state: str
+    """Of its last attempt: running, committed, failed, killed, gone, cancelled or skipped."""
+    attempts: int
+    seconds: float | None
+    """Of all attempts; None while it runs."""
+    error: str
+
+
+class CycleDetail(Strict, frozen=True, kw_only=True):
+    """One cycle."""
+
+    run: str
+    status: CycleStatus
+    verdict: str
+    """The gate in one sentence; empty where there was none."""
+    remarks: tuple[str, ...]
+    """What else the comparison says, for those who want to know."""
+    needed: str
+    """About how many more pairs an undecided gate may need; empty for a decided one."""
+    baseline: str
+    """Digest of what the candidate was compared with; empty without a gate."""
+    baseline_cycle: int | None
+    evidence: EvidencePath | None
+    per_task: dict[str, TaskPairs]
+    stages: tuple[StageLine, ...]
+    training: TrainingCurve | None
+    lineage: CheckpointLineage | None
+
+
+class StageLog(Strict, frozen=True, kw_only=True):
+    """The end of a stage's log."""
+
+    file: str
+    """Relative to the work folder."""
+    lines: tuple[str, ...]
+
+
+def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
+    """One cycle; BadInput where the run has none of this number."""
+    facts = reader.facts(run)
+    known = {one.index: one for one in facts.status.cycles}
+    if facts.state is None or cycle not in known:
+        numbers = ", ".join(map(str, known)) or "none yet"
+        raise BadInput(f"cycle: {run} has no cycle {cycle}.", f"It has: {numbers}.")
+    state = facts.state.cycles[cycle]
+    record, made = state.gate(), state.checkpoint()
+    return CycleDetail(
+        run=run,
+        status=known[cycle],
+        verdict=sentence(record, ROLES) if record else "",
+        remarks=tuple(remarks(record, ROLES)) if record else (),
+        needed=" ".join(needed(record, ROLES)) if record else "",
+        baseline=record.baseline if record else "",
+        baseline_cycle=_cycle_of(facts.state, record.baseline) if record else None,
+        evidence=evidence(record) if record else None,
+        per_task=dict(record.per_task) if record else {},
+        stages=_stages(facts.state, state),
+        training=curve(cycle, made) if made else None,
+        lineage=lineage(reader, made.digest) if made else None,
+    )
+
+
+def stage_log(reader: RunReader, run: str, cycle: int, stage: str, lines: int = 100) -> StageLog:
+    """The last lines that a stage and its processes printed."""
+    reader.facts(run)
+    if stage not in STAGES or cycle < 0:
+        raise BadInput(f"stage: there is no stage {stage}.", f"Name one of {', '.join(STAGES)}.")
+    if not 1 <= lines <= 1000:
+        raise BadInput(f"lines: {lines}.", "Ask for 1 to 1000.")
+    file = stage_folder(reader.workdir / run, cycle, stage) / LOG
+    return StageLog(file=str(file.relative_to(reader.workdir)), lines=tail(file, lines))
+
+
+def evidence(record: ComparisonRecord) -> EvidencePath:
+    """The path of a comparison, with the bounds at each of its looks."""
+    gate, looks = record.gate, record.looks
+    if record.metric == "success":
+        value = [float(look.wins - look.losses) for look in looks]
+        better = [float(one) for one in lead_bounds(looks, gate.alpha_better, gate.max_pairs)]
+        worse = [-float(one) for one in lead_bounds(looks, gate.alpha_worse, gate.max_pairs)]
+        value_worse: list[float] = []
+    else:
+        value = [-log10(look.p_value) for look in looks]
+        value_worse = [-log10(look.p_worse) for look in looks]
+        better = [-log10(gate.alpha_better)] * len(looks)
+        worse = [-log10(gate.alpha_worse)] * len(looks)
+    return EvidencePath(
+        metric=record.metric,
+        pairs=tuple(look.pairs for look in looks),
+        value=tuple(value),
+        better=tuple(better),
+        worse=tuple(worse),
+        value_worse=tuple(value_worse),
+        low=tuple(look.interval[0] for look in looks),
+        high=tuple(look.interval[1] for look in looks),
+        e_value=tuple(10 ** min(300.0, look.log_e / 2.302585092994046) for look in looks),
+        max_pairs=gate.max_pairs,
+    )
+
+
+def _cycle_of(state: RunState, digest: str) -> int | None:
+    """The cycle of this run that made a checkpoint; None where another run did."""
+    made = [(one.index, record.digest) for one in state.cycles if (record := one.checkpoint())]
+    return next((index for index, one in made if one == digest), None)
+
+
+def _stages(state: RunState, cycle: CycleState) -> tuple[StageLine, ...]:
+    lines = []
+    for stage in STAGES:
+        made = [one for one in state.attempts if (one.cycle, one.stage) == (cycle.index, stage)]
+        if not made:
+            continue
+        is_over = made[-1].state != "running"
+        spent = sum((one.ended_at or one.started_at) - one.started_at for one in made)
+        lines.append(
+            StageLine(
+                stage=stage,
+                state=made[-1].state,
+                attempts=len(made),
+                seconds=spent if is_over else None,
+                error=made[-1].error,
+            )
+        )
+    return tuple(lines)
+
+
+def run_media(reader: RunReader, run: str, cycle: int, stage: str, name: str) -> Path:
+    """A film of a stage, by its name alone; BadInput where there is none."""
+    reader.facts(run)
+    kinds = {"evaluate": "videos", "gate": "films"}
+    folder = stage_folder(reader.workdir / run, cycle, stage) / kinds.get(stage, "")
+    file = folder / name
+    is_plain = stage in kinds and Path(name).name == name and name.endswith(".mp4")
+    if not is_plain or not file.is_file() or file.resolve().parent != folder.resolve():
+        raise BadInput(f"film: there is no film {name} of {stage} in cycle {cycle} of {run}.")
+    return file

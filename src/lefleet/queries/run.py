@@ -1,0 +1,350 @@
+"""One run whole: the flow of its cycle, what a person has to do and why it stands still, training
+curves, films, and which data made its checkpoint."""
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from lefleet.ledger import AttemptRow, Ledger
+from lefleet.loop.requests import stage_folder
+from lefleet.loop.runs import CONTROLLER_LOG
+from lefleet.loop.state import RunState
+from lefleet.loop.steps import improves, steps_of_cycle
+from lefleet.queries.runs import RunCard, RunFacts, RunReader, RunStatus, card
+from lefleet.queries.words import duration
+from lefleet.records import CheckpointRecord
+from lefleet.records.border import Strict
+from lefleet.stages.folder import LOG
+
+StepState = Literal["done", "now", "next", "skipped", "failed", "waits"]
+TroubleKind = Literal["answer", "failed", "denied", "interrupted", "unreadable", "stopped"]
+_LOG_LINES = 20
+_LOG_BYTES = 64_000
+"""Of the end of a log: enough for its last lines."""
+_LONGEST_LINE = 400
+
+
+class FlowStep(Strict, frozen=True, kw_only=True):
+    """One step of the cycle that the run is in, or of its last one."""
+
+    name: str
+    """propose, collect, train, evaluate, gate, decide or improve."""
+    state: StepState
+    detail: str
+    """How long it took, how far it is, or why it failed."""
+    progress: float | None
+    """From 0 to 1 while it can be counted."""
+
+
+class Trouble(Strict, frozen=True, kw_only=True):
+    """Why a run stands still, and what to do about it."""
+
+    kind: TroubleKind
+    title: str
+    text: str
+    remedy: str
+    command: str
+    """That lets it go on, to copy; empty where there is none."""
+    may_resume: bool
+    """Whether `resume` is what lets it go on."""
+    stage: str
+    """The one that failed, or that was interrupted; empty where none did."""
+    cycle: int | None
+    log: tuple[str, ...]
+    """The last lines of the stage's log, or of the controller's."""
+    log_file: str
+    """Relative to the work folder."""
+    approval: int | None
+    """Number of the open question."""
+
+
+class TrainingCurve(Strict, frozen=True, kw_only=True):
+    """The loss of one cycle's training."""
+
+    cycle: int
+    policy_type: str
+    steps: tuple[int, ...]
+    losses: tuple[float | None, ...]
+
+
+class DataLink(Strict, frozen=True, kw_only=True):
+    """A dataset that a checkpoint was trained on, or that such a one was merged from."""
+
+    id: str
+    """Names it on the pages and in the API."""
+    digest: str
+    episodes: int
+    run: str
+    cycle: int
+    stage: str
+    is_trained_on: bool
+    """False: one of those that were merged into it."""
+
+
+class CheckpointLineage(Strict, frozen=True, kw_only=True):
+    """Which data made a checkpoint, and what judged it."""
+
+    digest: str
+    path: str
+    run: str
+    cycle: int
+    init: str
+    """Digest of the checkpoint that its training started from; empty for a fresh one."""
+    data: tuple[DataLink, ...]
+    judged_by: int
+    """Episodes, in evaluations and gates."""
+
+
+class EvaluationFilm(Strict, frozen=True, kw_only=True):
+    """A filmed episode of a cycle's fixed block."""
+
+    cycle: int
+    task: str
+    seed: int
+    success: bool
+    file: str
+    """Name of the file in the folder of films."""
+
+
+class RunDetail(Strict, frozen=True, kw_only=True):
+    """One run."""
+
+    card: RunCard
+    status: RunStatus
+    flow: tuple[FlowStep, ...]
+    trouble: Trouble | None
+    curves: tuple[TrainingCurve, ...]
+    lineage: CheckpointLineage | None
+    """Of the blessed checkpoint; None before there is one."""
+    films: tuple[EvaluationFilm, ...]
+    config: str
+    """YAML, as it was begun."""
+
+
+def run_detail(reader: RunReader, run: str) -> RunDetail:
+    """One run; BadInput where there is none of that name."""
+    facts = reader.facts(run)
+    state = facts.state
+    return RunDetail(
+        card=card(facts),
+        status=facts.status,
+        flow=_flow(facts, state) if state else (),
+        trouble=trouble(facts, reader.workdir),
+        curves=_curves(state) if state else (),
+        lineage=lineage(reader, facts.status.blessed) if facts.status.blessed else None,
+        films=_films(reader.ledger, run, state) if state else (),
+        config=yaml.safe_dump(facts.row.config, sort_keys=False, allow_unicode=True),
+    )
+
+
+def lineage(reader: RunReader, digest: str) -> CheckpointLineage | None:
+    """None where the ledger does not know the checkpoint."""
+    found = reader.ledger.lineage(digest)
+    if not found:
+        return None
+    datasets = found["datasets"]
+    return CheckpointLineage(
+        digest=digest,
+        path=found["path"],
+        run=found["run"],
+        cycle=found["cycle"],
+        init=found["init"],
+        data=tuple(
+            DataLink(
+                id=dataset_id(Path(one["root"])),
+                digest=one["digest"],
+                episodes=len(one["episodes"]),
+                run=one["run"],
+                cycle=one["cycle"],
+                stage=one["stage"],
+                is_trained_on=number == 0,
+            )
+            for number, one in enumerate(datasets)
+        ),
+        judged_by=found["evaluation_episodes"],
+    )
+
+
+def dataset_id(root: Path) -> str:
+    """Names a dataset where its path must not be told."""
+    return hashlib.sha256(str(root).encode()).hexdigest()[:12]
+
+
+def trouble(facts: RunFacts, workdir: Path) -> Trouble | None:
+    """None while a run goes on by itself, and when it has finished."""
+    status, run, word = facts.status, facts.row.id, facts.status.word
+    if word in ("running", "finished"):
+        return None
+    last = _last_bad(facts.state)
+    folder = workdir / run
+    log = folder / CONTROLLER_LOG
+    if last is not None:
+        log = stage_folder(folder, last.cycle, last.stage) / LOG
+    has_log = word in ("failed", "interrupted", "denied")
+    resume = f"lefleet resume {shlex.quote(run)}"
+    asked = status.open_approval() if word == "waiting" else None
+    words: dict[str, tuple[TroubleKind, str, str, str, str]] = {
+        "waiting": (
+            "answer" if asked else "stopped",
+            f"{run} waits for your answer" if asked else f"{run} was answered and can go on",
+            f"It asks whether to {asked.text}." if asked else "",
+            "Say yes, or say no with the reason." if asked else "Resume it.",
+            f"lefleet approve {shlex.quote(run)} --question={asked.id}" if asked else resume,
+        ),
+        "failed": (
+            "failed",
+            f"{run} failed{_where(last)}",
+            status.reason,
+            "Correct the cause, then resume it: it goes on where it failed.",
+            resume,
+        ),
+        "denied": (
+            "denied",
+            f"{run} was denied by its constitution",
+            status.reason,
+            "Change what is denied, or the rule, then resume it.",
+            resume,
+        ),
+        "interrupted": (
+            "interrupted",
+            f"{run} was interrupted{_where(last)}",
+            "No controller is running: its process was killed, or the machine restarted.",
+            "Resume it: nothing that was finished is lost.",
+            resume,
+        ),
+        "unreadable": ("unreadable", f"{run} cannot be read", status.problem, "", ""),
+        "stopped": (
+            "stopped",
+            f"{run} was stopped",
+            status.reason,
+            "Resume it when you like.",
+            resume,
+        ),
+    }
+    kind, title, text, remedy, command = words[word]
+    return Trouble(
+        kind=kind,
+        title=title,
+        text=text,
+        remedy=remedy,
+        command=command,
+        may_resume=command == resume,
+        stage=last.stage if last and has_log else "",
+        cycle=last.cycle if last and has_log else None,
+        log=tail(log) if has_log else (),
+        log_file=str(log.relative_to(workdir)) if has_log else "",
+        approval=asked.id if asked else None,
+    )
+
+
+def tail(log: Path, lines: int = _LOG_LINES) -> tuple[str, ...]:
+    """The last lines of a log; none where there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            size = file.tell()
+            file.seek(max(0, size - _LOG_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ()
+    # A progress bar is one line that was overwritten again and again.
+    found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return tuple(line[:_LONGEST_LINE] for line in found if line)[-lines:]
+
+
+def _last_bad(state: RunState | None) -> AttemptRow | None:
+    """The last attempt, if it brought no record."""
+    if state is None or not state.attempts:
+        return None
+    last = state.attempts[-1]
+    return None if last.state == "committed" else last
+
+
+def _where(attempt: AttemptRow | None) -> str:
+    return f" in {attempt.stage} of cycle {attempt.cycle}" if attempt else ""
+
+
+def _flow(facts: RunFacts, state: RunState) -> tuple[FlowStep, ...]:
+    """The steps of the current cycle in their order."""
+    cycle = state.current
+    names = steps_of_cycle(
+        state.config,
+        cycle.index,
+        has_gate=state.has_gate(cycle.index) or (cycle.decision is None and cycle.index > 0),
+        has_blessed=state.blessed() is not None or cycle.decision is None,
+        asks_model="propose" in cycle.records,
+        may_improve=improves(cycle),
+    )
+    steps = []
+    for name in names:
+        if name == "propose":
+            continue  # Asking a model is a part of settling the proposal.
+        steps.append(_step(facts, state, "propose" if name == "settle" else name))
+    return tuple(steps)
+
+
+def _step(facts: RunFacts, state: RunState, name: str) -> FlowStep:
+    status, cycle, now = facts.status, state.current, facts.status.now
+    made = [one for one in state.attempts if (one.cycle, one.stage) == (cycle.index, name)]
+    is_now = now is not None and now.cycle == cycle.index and now.stage == name
+    step_state: StepState = "next"
+    detail, progress = "", None
+    if name == "propose":
+        step_state = "done" if cycle.proposal or cycle.records else "next"
+    elif name == "decide":
+        step_state = "done" if cycle.decision else "next"
+        detail = cycle.decision.decision if cycle.decision else ""
+        if status.word == "waiting" and not cycle.decision:
+            step_state, detail = "waits", "a person decides"
+    elif name in cycle.records:
+        step_state = "done"
+        detail = duration(sum(_seconds(one) for one in made))
+    elif name in cycle.skipped:
+        step_state = "skipped"
+    elif is_now and now is not None:
+        step_state, detail = "now", now.text()
+        report = now.progress
+        progress = min(1.0, report.done / report.total) if report.total else None
+    elif made and status.word in ("failed", "interrupted", "denied", "stopped"):
+        step_state, detail = "failed", made[-1].error or status.word
+    return FlowStep(name=name, state=step_state, detail=detail, progress=progress)
+
+
+def _seconds(attempt: AttemptRow) -> float:
+    return (attempt.ended_at or attempt.started_at) - attempt.started_at
+
+
+def _curves(state: RunState) -> tuple[TrainingCurve, ...]:
+    made = [(one.index, record) for one in state.cycles if (record := one.checkpoint())]
+    return tuple(curve(cycle, record) for cycle, record in made)
+
+
+def curve(cycle: int, record: CheckpointRecord) -> TrainingCurve:
+    """The loss of a training."""
+    return TrainingCurve(
+        cycle=cycle,
+        policy_type=record.policy_type,
+        steps=tuple(point.step for point in record.curve),
+        losses=tuple(point.loss for point in record.curve),
+    )
+
+
+def _films(ledger: Ledger, run: str, state: RunState) -> tuple[EvaluationFilm, ...]:
+    """Of the newest cycle that has any."""
+    for cycle in reversed(state.cycles):
+        films = [
+            EvaluationFilm(
+                cycle=cycle.index,
+                task=one.task,
+                seed=one.seed,
+                success=one.success,
+                file=Path(one.video).name,
+            )
+            for one in ledger.episodes.filmed(run, cycle.index, "evaluate")
+        ]
+        if films:
+            return tuple(films)
+    return ()

@@ -1,0 +1,360 @@
+"""Every run in a line: its state, what it waits for, best success, budgets, and whom it needs.
+
+`RunReader` remembers what it has read of each run until the run's next event: a state changes only
+with one, and is expensive to read.
+"""
+
+import time
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from lefleet.errors import BadInput
+from lefleet.ledger import Ledger, RunRow
+from lefleet.ledger.schema import RunHead
+from lefleet.loop.activity import activity_of_state, is_interrupted
+from lefleet.loop.runs import find, is_controlled
+from lefleet.loop.state import RunState, read_state
+from lefleet.loop.status import status_of_state
+from lefleet.queries.paging import DEFAULT_LIMIT, checked
+from lefleet.queries.words import progress_text
+from lefleet.records import ApprovalAnswer, ApprovalKind, GateLevel, GateResult, Proposal
+from lefleet.records.border import Strict
+from lefleet.stages.progress import StageProgress
+
+RunWord = Literal[
+    "running", "waiting", "interrupted", "finished", "stopped", "failed", "denied", "unreadable"
+]
+"""The state of a run as people see it: one without its controller is interrupted."""
+NEEDS_A_PERSON: tuple[RunWord, ...] = ("waiting", "failed", "denied", "interrupted", "unreadable")
+_REMEMBERED = 256
+"""Runs whose state is kept in memory."""
+
+
+class BudgetUse(Strict, frozen=True, kw_only=True):
+    """What is used of a budget; a limit of 0 is none."""
+
+    used: float
+    limit: float
+
+
+class TaskStatus(Strict, frozen=True, kw_only=True):
+    """Success of one task in a cycle's fixed block, with the exact 95 % interval."""
+
+    success_rate: float
+    interval: tuple[float, float]
+    episodes: int
+
+
+class CycleStatus(Strict, frozen=True, kw_only=True):
+    """What a cycle has come to."""
+
+    index: int
+    decision: str | None
+    why: str | None
+    diagnosis: tuple[str, ...]
+    success_rate: float | None
+    interval: tuple[float, float] | None
+    episodes: int | None
+    demonstrations: int | None
+    checkpoint_digest: str | None
+    gate: GateResult | None
+    level: GateLevel | None
+    tasks: dict[str, TaskStatus]
+    proposal: Proposal | None
+    answer: ApprovalAnswer | None
+    stages: tuple[str, ...]
+    """Those that have committed."""
+
+
+class ApprovalStatus(Strict, frozen=True, kw_only=True):
+    """A question of a run, and its answer."""
+
+    id: int
+    run: str
+    cycle: int
+    kind: ApprovalKind
+    subject: str
+    text: str
+    evidence: dict[str, Any]
+    asked_at: float
+    expires_at: float | None
+    on_timeout: str
+    answer: ApprovalAnswer | None
+
+
+class WaitStatus(Strict, frozen=True, kw_only=True):
+    """What a run waits for before it goes on by itself."""
+
+    kind: Literal["resume", "retry", "stop"]
+    what: str
+    until: float | None
+
+
+class NowStatus(Strict, frozen=True, kw_only=True):
+    """What a run is doing at this moment."""
+
+    cycle: int
+    cycles: int
+    stage: str
+    attempt: int
+    progress: StageProgress
+    eta_s: float | None
+    wait: WaitStatus | None
+
+    def text(self) -> str:
+        """The progress in words."""
+        return progress_text(self.progress, time.time())
+
+
+class RunStatus(Strict, frozen=True, kw_only=True):
+    """One run, as `lefleet status --json` prints it."""
+
+    id: str
+    state: str
+    """As the ledger has it: running, waiting, finished, stopped, failed or denied."""
+    reason: str
+    origin: str | None
+    elapsed_s: float | None
+    budgets: dict[str, BudgetUse]
+    tasks: tuple[str, ...]
+    cycles: tuple[CycleStatus, ...]
+    approvals: tuple[ApprovalStatus, ...] = ()
+    blessed: str | None
+    blessed_path: str | None
+    controlled: bool
+    interrupted: bool
+    now: NowStatus | None
+    problem: str
+    """Why this lefleet cannot read it; then it has no results."""
+
+    @property
+    def word(self) -> RunWord:
+        if self.problem:
+            return "unreadable"
+        return "interrupted" if self.interrupted else msgspec.convert(self.state, RunWord)
+
+    def open_approval(self) -> ApprovalStatus | None:
+        """The question that the run waits for."""
+        return next((one for one in self.approvals if one.answer is None), None)
+
+    def best(self) -> CycleStatus | None:
+        """The cycle that made the blessed checkpoint."""
+        made = [one for one in self.cycles if one.checkpoint_digest == self.blessed]
+        return made[0] if made and self.blessed else None
+
+
+class RunCard(Strict, frozen=True, kw_only=True):
+    """One run in a line."""
+
+    id: str
+    state: RunWord
+    needs_person: bool
+    headline: str
+    """What it is doing, what it waits for, or how it ended: one sentence."""
+    created_at: float
+    changed_at: float
+    """When its newest event happened."""
+    elapsed_s: float | None
+    origin: str | None
+    cycle: int | None
+    """The current or last one; None before the first has begun."""
+    cycles: int
+    """All that its budget allows; 0 where that is not known."""
+    stage: str
+    """Empty between two stages."""
+    progress: float | None
+    """Of the stage, from 0 to 1, where it can be counted."""
+    success_rate: float | None
+    """Of the blessed checkpoint in its fixed block."""
+    interval: tuple[float, float] | None
+    blessed: str | None
+    budgets: dict[str, BudgetUse]
+    last_decision: str | None
+
+
+class RunList(Strict, frozen=True, kw_only=True):
+    """Runs that need a person first, then running ones, then the others, each newest first."""
+
+    items: tuple[RunCard, ...]
+    total: int
+    """Runs of this state, or of all."""
+    offset: int
+    needing_person: int
+    running: int
+    ended: int
+
+
+class RunFacts(NamedTuple):
+    """One run as the ledger and its folder have it at this moment."""
+
+    row: RunRow
+    is_controlled: bool
+    status: RunStatus
+    state: RunState | None
+    """None where this lefleet cannot read it."""
+    changed_at: float
+
+
+class RunReader:
+    """Reads runs of one work folder. Safe to use from several threads; one lock guards what it
+    remembers, and is not held while it reads."""
+
+    def __init__(self, ledger: Ledger, workdir: Path) -> None:
+        self.ledger = ledger
+        self.workdir = workdir
+        self._lock = Lock()
+        self._remembered: OrderedDict[str, tuple[int, RunRow, RunState | BadInput]] = OrderedDict()
+
+    def runs(self, *, state: str = "", offset: int = 0, limit: int = DEFAULT_LIMIT) -> RunList:
+        """Runs of a state as `RunCard` has it, or all of them."""
+        offset, limit = checked(offset, limit)
+        words = [(head.id, self._word(head)) for head in self.ledger.run_heads()]
+        chosen = [run for run, word in _in_order(words) if state in ("", word)]
+        count = {one: sum(word == one for _, word in words) for one in dict(words).values()}
+        needing = sum(count.get(one, 0) for one in NEEDS_A_PERSON)
+        facts = self._facts(chosen[offset : offset + limit])
+        return RunList(
+            items=tuple(card(one) for one in facts),
+            total=len(chosen),
+            offset=offset,
+            needing_person=needing,
+            running=count.get("running", 0),
+            ended=len(words) - needing - count.get("running", 0),
+        )
+
+    def facts(self, run: str) -> RunFacts:
+        """One run; BadInput where there is none of that name."""
+        find(self.ledger, run)
+        return self._facts([run])[0]
+
+    def status(self, run: str) -> RunStatus:
+        return self.facts(run).status
+
+    def _facts(self, runs: list[str]) -> list[RunFacts]:
+        newest = self.ledger.feed.newest_by_run(runs)
+        found = []
+        for run in runs:
+            row, state = self._read(run, newest[run].id)
+            controlled = is_controlled(self.workdir / run)
+            status = _status(row, state, self.workdir / run, controlled=controlled)
+            known = state if isinstance(state, RunState) else None
+            found.append(RunFacts(row, controlled, status, known, newest[run].at))
+        return found
+
+    def _read(self, run: str, event: int) -> tuple[RunRow, RunState | BadInput]:
+        with self._lock:
+            known = self._remembered.get(run)
+            if known is not None and known[0] == event:
+                self._remembered.move_to_end(run)
+                return known[1], known[2]
+        row = find(self.ledger, run)
+        state: RunState | BadInput
+        try:
+            state = read_state(self.ledger, row)
+        except BadInput as error:
+            state = error
+        with self._lock:
+            self._remembered[run] = event, row, state
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return row, state
+
+    def _word(self, head: RunHead) -> RunWord:
+        """Without reading the run: one that cannot be read has the state of the ledger."""
+        if head.state == "running" and is_interrupted(
+            head, is_controlled=is_controlled(self.workdir / head.id)
+        ):
+            return "interrupted"
+        return msgspec.convert(head.state, RunWord)
+
+
+def run_status(ledger: Ledger, workdir: Path, row: RunRow) -> RunStatus:
+    """One run, read once."""
+    try:
+        state: RunState | BadInput = read_state(ledger, row)
+    except BadInput as error:
+        state = error
+    folder = workdir / row.id
+    return _status(row, state, folder, controlled=is_controlled(folder))
+
+
+def _status(
+    row: RunRow, state: RunState | BadInput, folder: Path, *, controlled: bool
+) -> RunStatus:
+    about: dict[str, Any] = {
+        "controlled": controlled,
+        "interrupted": is_interrupted(row, is_controlled=controlled),
+        "now": None,
+        "problem": "",
+    }
+    if isinstance(state, BadInput):
+        known = {"id": row.id, "state": row.state, "reason": row.reason, "elapsed_s": None}
+        nothing: dict[str, Any] = {
+            "origin": None,
+            "budgets": {},
+            "tasks": [],
+            "cycles": [],
+            "blessed": None,
+            "blessed_path": None,
+        }
+        return msgspec.convert(known | nothing | about | {"problem": state.problem}, RunStatus)
+    now = activity_of_state(state, row, folder, is_controlled=controlled)
+    about["now"] = now.as_json() if now else None
+    return msgspec.convert(status_of_state(state, row) | about, RunStatus)
+
+
+def card(facts: RunFacts) -> RunCard:
+    """A run in a line."""
+    status, now = facts.status, facts.status.now
+    best = status.best()
+    progress = now.progress if now else None
+    last = status.cycles[-1] if status.cycles else None
+    budget = status.budgets.get("cycles")
+    decided = [one.decision for one in status.cycles if one.decision]
+    return RunCard(
+        id=status.id,
+        state=status.word,
+        needs_person=status.word in NEEDS_A_PERSON,
+        headline=_headline(status),
+        created_at=facts.row.created_at,
+        changed_at=facts.changed_at,
+        elapsed_s=status.elapsed_s,
+        origin=status.origin,
+        cycle=now.cycle if now else last.index if last else None,
+        cycles=int(budget.limit) if budget else 0,
+        stage=now.stage if now else "",
+        progress=progress.done / progress.total if progress and progress.total else None,
+        success_rate=best.success_rate if best else None,
+        interval=best.interval if best else None,
+        blessed=status.blessed,
+        budgets=status.budgets,
+        last_decision=decided[-1] if decided else None,
+    )
+
+
+def _headline(status: RunStatus) -> str:
+    now = status.now
+    match status.word:
+        case "unreadable":
+            return status.problem
+        case "waiting":
+            asked = status.open_approval()
+            return f"asks whether to {asked.text}" if asked else "was answered; resume it"
+        case "interrupted":
+            return "has no running controller: its machine or its process went down"
+        case "running" if now is not None:
+            what = f"{now.stage}: {now.text()}" if now.stage else now.text()
+            return what if now.wait is None else f"waits for {now.wait.what}"
+        case _:
+            return status.reason
+
+
+def _in_order(words: list[tuple[str, RunWord]]) -> list[tuple[str, RunWord]]:
+    """Oldest first becomes: those that need a person, running ones, others; each newest first."""
+    ranks = {**dict.fromkeys(NEEDS_A_PERSON, 0), "running": 1}
+    newest_first = words[::-1]
+    return sorted(newest_first, key=lambda one: ranks.get(one[1], 2))

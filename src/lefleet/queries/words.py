@@ -1,0 +1,43 @@
+"""Progress, durations and times of day in the words that terminal and pages share."""
+
+import time
+
+from lefleet.stages.progress import StageProgress
+
+
+def progress_text(progress: StageProgress, now: float) -> str:
+    """What a stage does, since when, and about how much longer."""
+    elapsed = duration(now - progress.since)
+    if not progress.total:
+        return f"{progress.detail}, {elapsed}"
+    remark = f" ({progress.detail})" if progress.detail else ""
+    return f"{_count(progress)}{remark}, {elapsed}{_left(progress, now)}"
+
+
+def _count(progress: StageProgress) -> str:
+    of = " of at most " if progress.is_limit else "/"
+    return f"{progress.done}{of}{progress.total} {progress.unit}"
+
+
+def _left(progress: StageProgress, now: float) -> str:
+    eta_s = progress.eta_s(now)
+    if eta_s is None or progress.done >= progress.total:
+        return ""
+    most = "at most " if progress.is_limit else ""
+    return f", {most}about {duration(eta_s)} left"
+
+
+def duration(seconds: float) -> str:
+    """7 s, 2 min 5 s, 3 h 20 min, 4 d 2 h."""
+    whole = max(0, round(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if not minutes:
+        return f"{whole} s"
+    if not hours:
+        return f"{minutes} min {whole % 60} s"
+    return f"{hours} h {minutes % 60} min" if not days else f"{days} d {hours % 24} h"
+
+
+def clock(at: float) -> str:
+    """A time on this machine's clock: 2026-01-31 12:00."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
