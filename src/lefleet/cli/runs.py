@@ -27,7 +27,7 @@ from lefleet.errors import BadInput, LeFleetError
 from lefleet.ledger import open_ledger, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop import runs as loop_runs
-from lefleet.loop.config import check_workdir, load_config
+from lefleet.loop.config import DEMO_CONFIG, check_workdir, load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
@@ -35,8 +35,6 @@ from lefleet.loop.rules import begin_rules
 from lefleet.loop.runs import find
 from lefleet.records import RunConfig, RunOrigin
 from lefleet.stages.progress import Progress
-
-DEMO_CONFIG = Path(__file__).parents[1] / "loop" / "demo.yaml"
 
 
 def control(workdir: Path, run: str) -> int:

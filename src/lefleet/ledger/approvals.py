@@ -4,7 +4,7 @@ import time
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Engine, Row, insert, select, update
+from sqlalchemy import Engine, Row, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.schema import insert_event
@@ -47,6 +47,27 @@ class ApprovalStore:
         with self._reads.connect() as connection:
             query = select(schema.approval).filter_by(run=run).order_by(schema.approval.c.id)
             return [_approval(row) for row in connection.execute(query)]
+
+    def open(self) -> list[ApprovalRow]:
+        """Of all runs, oldest first: what people have not answered."""
+        table = schema.approval
+        with self._reads.connect() as connection:
+            query = select(table).where(table.c.answer.is_(None)).order_by(table.c.id)
+            return [_approval(row) for row in connection.execute(query)]
+
+    def answered(self, offset: int, limit: int) -> tuple[list[ApprovalRow], int]:
+        """Of all runs, newest first, and how many there are."""
+        table = schema.approval
+        with self._reads.connect() as connection:
+            query = select(table).where(table.c.answer.is_not(None)).order_by(table.c.id.desc())
+            rows = connection.execute(query.offset(offset).limit(limit))
+            total = select(func.count()).select_from(table).where(table.c.answer.is_not(None))
+            return [_approval(row) for row in rows], connection.execute(total).scalar_one()
+
+    def one(self, number: int) -> ApprovalRow | None:
+        with self._reads.connect() as connection:
+            row = connection.execute(select(schema.approval).filter_by(id=number)).first()
+            return _approval(row) if row else None
 
     def ask(
         self,

@@ -23,6 +23,7 @@ from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
 
+DEMO_CONFIG = Path(__file__).with_name("demo.yaml")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RESERVED = {
     "blessed": "it means the newest blessed checkpoint",
@@ -36,7 +37,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in `path` with `overrides` (`--a.b=c`) merged in before it is decoded."""
     raw = read_fields(path, "config", "configs/demo.yaml")
     merge(raw, overrides)
-    config = converted(raw, RunConfig, str(path), overrides)
+    return config_of(raw, str(path), overrides)
+
+
+def config_of(raw: dict[str, Any], source: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config that these fields are, checked."""
+    config = converted(raw, RunConfig, source, overrides)
     _check(config)
     return _anchored(config)
 

@@ -6,6 +6,7 @@ with one, and is expensive to read.
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple
@@ -203,11 +204,16 @@ class RunReader:
     """Reads runs of one work folder. Safe to use from several threads; one lock guards what it
     remembers, and is not held while it reads."""
 
-    def __init__(self, ledger: Ledger, workdir: Path) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Callable[[], Ledger], workdir: Path) -> None:
+        """`ledger` is called at each use: where there was none, there may be one by now."""
+        self._ledger = ledger
         self.workdir = workdir
         self._lock = Lock()
         self._remembered: OrderedDict[str, tuple[int, RunRow, RunState | BadInput]] = OrderedDict()
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger()
 
     def runs(self, *, state: str = "", offset: int = 0, limit: int = DEFAULT_LIMIT) -> RunList:
         """Runs of a state as `RunCard` has it, or all of them."""

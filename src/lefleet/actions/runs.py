@@ -1,0 +1,144 @@
+"""Start, stop and resume runs, as `lefleet run`, `stop` and `resume` do.
+
+A page starts runs only from configs that are on this machine already, with the few fields changed
+that `StartRequest` has: a config can name programs, and whoever writes one needs a shell here.
+"""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from msgspec import Meta
+
+from lefleet.errors import BadInput
+from lefleet.ledger import open_ledger, read_ledger
+from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.loop import runs as loop_runs
+from lefleet.loop.config import DEMO_CONFIG, check_workdir, config_of, load_config
+from lefleet.loop.plan import plan_lines
+from lefleet.loop.rules import begin_rules
+from lefleet.records import RunConfig
+from lefleet.records.border import Strict, validated
+from lefleet.records.config_file import read_fields
+
+_DEMO = "demo"
+_OF_RUN, _OF_FILE = "run:", "file:"
+
+
+class StartRequest(Strict, frozen=True, kw_only=True):
+    """A run to start: a known config under a name of its own."""
+
+    template: str
+    """Id of a config as `templates` lists it."""
+    name: str
+    """Of the new run."""
+    cycles: Annotated[int, Meta(ge=1)] | None = None
+    """None: as in the config, like all below."""
+    wall_hours: Annotated[float, Meta(ge=0.0)] | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    promote: Literal["auto", "human"] | None = None
+    """Whether a person is asked before each promotion."""
+
+
+class Template(Strict, frozen=True, kw_only=True):
+    """A config that a run can be started from."""
+
+    id: str
+    name: str
+    """For people."""
+    config: str
+    """YAML."""
+
+
+class Started(Strict, frozen=True, kw_only=True):
+    """What came of a start, a stop or a resume."""
+
+    run: str
+    happened: str
+    """created, attached, resumed, waiting or finished; after a stop the run's state."""
+
+
+def templates(workdir: Path, folder: Path | None = None) -> tuple[Template, ...]:
+    """The demo, the configs in `folder` that are of runs, and those of this work folder's runs."""
+    found = [Template(id=_DEMO, name="The demo", config=DEMO_CONFIG.read_text())]
+    for path in sorted(folder.glob("*.yaml")) if folder and folder.is_dir() else ():
+        try:
+            load_config(path)
+        except BadInput:
+            continue  # For instance a server's.
+        found.append(Template(id=f"{_OF_FILE}{path.name}", name=str(path), config=path.read_text()))
+    with closing(read_ledger(workdir)) as ledger:
+        for row in reversed(ledger.runs()):
+            text = yaml.safe_dump(row.config, sort_keys=False, allow_unicode=True)
+            found.append(Template(id=f"{_OF_RUN}{row.id}", name=f"Like {row.id}", config=text))
+    return tuple(found)
+
+
+def plan(workdir: Path, folder: Path | None, request: StartRequest) -> list[str]:
+    """What the run would do, line by line; nothing is started."""
+    config = _config(workdir, folder, request)
+    begin_rules(workdir, config, None)
+    return list(plan_lines(config, workdir / config.name, None))
+
+
+def start(workdir: Path, folder: Path | None, request: StartRequest, who: str) -> Started:
+    """Start the run, or find the same one where it was started before."""
+    check_workdir(workdir)
+    config = _config(workdir, folder, request)
+    if not (workdir / LEDGER_FILE).exists():
+        # Before a ledger is made: what is denied leaves nothing behind.
+        begin_rules(workdir, config, None)
+    with closing(open_ledger(workdir)) as ledger:
+        happened = loop_runs.begin(ledger, workdir, config, by=who)
+    return Started(run=config.name, happened=happened)
+
+
+def stop(workdir: Path, run: str, who: str) -> Started:
+    """Stop a run, and wait until it has; one that is not running stays as it is."""
+    with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
+        row = loop_runs.find(ledger, run)
+        state = row.state
+        if state in ("running", "waiting"):
+            state = loop_runs.stop(ledger, workdir, row, by=who)
+    return Started(run=run, happened=state)
+
+
+def resume(workdir: Path, run: str, who: str) -> Started:
+    """See that an unfinished run goes on."""
+    with closing(open_ledger(workdir, create=False)) as ledger:
+        row = loop_runs.find(ledger, run)
+        happened = loop_runs.resume(ledger, workdir, row, by=who)
+    return Started(run=run, happened=happened)
+
+
+def _config(workdir: Path, folder: Path | None, request: StartRequest) -> RunConfig:
+    request = validated(request)
+    fields = _fields(workdir, folder, request.template)
+    fields["name"] = request.name
+    if request.seed is not None:
+        fields["seed"] = request.seed
+    changes = {
+        "budgets": {"cycles": request.cycles, "wall_hours": request.wall_hours},
+        "approvals": {"promote": request.promote},
+    }
+    for part, values in changes.items():
+        given = {name: value for name, value in values.items() if value is not None}
+        if given:
+            fields[part] = (fields.get(part) or {}) | given
+    return config_of(fields, request.template)
+
+
+def _fields(workdir: Path, folder: Path | None, template: str) -> dict[str, Any]:
+    if template == _DEMO:
+        return read_fields(DEMO_CONFIG, "template", "")
+    files = {f"{_OF_FILE}{path.name}": path for path in folder.glob("*.yaml")} if folder else {}
+    if template in files:
+        return read_fields(files[template], "template", "")
+    if template.startswith(_OF_RUN):
+        with closing(read_ledger(workdir)) as ledger:
+            row = loop_runs.find(ledger, template.removeprefix(_OF_RUN))
+        return {**row.config}
+    raise BadInput(
+        f"template: there is no config {template}.", "Take one of those that are listed."
+    )

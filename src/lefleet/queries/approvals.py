@@ -1,0 +1,41 @@
+"""What runs ask people, and what was answered by whom: over all runs of a work folder."""
+
+import time
+
+import msgspec
+
+from lefleet.errors import BadInput
+from lefleet.ledger import ApprovalRow, Ledger
+from lefleet.loop.approvals import timed_out
+from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
+from lefleet.queries.runs import ApprovalStatus
+
+
+def open_approvals(ledger: Ledger) -> tuple[ApprovalStatus, ...]:
+    """Questions that wait for a person, oldest first. One whose time is over waits for nobody."""
+    now = time.time()
+    rows = [one for one in ledger.approvals.open() if timed_out(one, now) is None]
+    return tuple(_status(one) for one in rows)
+
+
+def answered_approvals(
+    ledger: Ledger, *, offset: int = 0, limit: int = DEFAULT_LIMIT
+) -> Page[ApprovalStatus]:
+    """Answered questions, newest first."""
+    offset, limit = checked(offset, limit)
+    rows, total = ledger.approvals.answered(offset, limit)
+    return Page(items=tuple(_status(one) for one in rows), total=total, offset=offset)
+
+
+def approval(ledger: Ledger, number: int) -> ApprovalStatus:
+    """The question of this number; BadInput where there is none."""
+    row = ledger.approvals.one(number)
+    if row is None:
+        raise BadInput(f"approval: there is no question {number}.")
+    return _status(row)
+
+
+def _status(row: ApprovalRow) -> ApprovalStatus:
+    return msgspec.convert(
+        row._asdict() | {"answer": msgspec.to_builtins(row.answer)}, ApprovalStatus
+    )
