@@ -29,6 +29,11 @@ def main() -> int:
         from lefleet.notify.sender import send_pending
 
         return send_pending(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["film", "exec"] and len(arguments) == 7:
+        from lefleet.actions.films import execute as execute_film
+
+        workdir, run, cycle, task, seed = arguments[2:]
+        return execute_film(Path(workdir), run, int(cycle), task, int(seed))
     if arguments == ["--version"]:
         from importlib.metadata import version
 
@@ -71,7 +76,7 @@ def _resumes(arguments: list[str]) -> bool:
     return bool(arguments) and arguments[0] in _STAGES and not is_from_file
 
 
-def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
+def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch per command
     """Each command imports only what it needs: `fleet` does without torch."""
     if arguments[0] != "serve":
         # LeFleet itself starts no other of these commands, so no rules come from a parent.
@@ -149,7 +154,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
 
             return ping_service(command)
         case _:
-            from lefleet.cli import approvals, certs, constitution, episodes, knowledge
+            from lefleet.cli import approvals, certs, constitution, episodes, films, knowledge
 
             match command:
                 case approvals.AnswerCommand():
@@ -162,6 +167,8 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912 - one branch per command
                     return episodes.label_episode(command)
                 case episodes.LineageCommand():
                     return episodes.show_lineage(command)
+                case films.FilmCommand():
+                    return films.film(command)
                 case knowledge.KnowledgeOptions():
                     return knowledge.run_knowledge(command)
             raise AssertionError(f"no function runs {command}")

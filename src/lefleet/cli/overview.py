@@ -16,6 +16,7 @@ GROUPS = {
         "approve": "Say yes to what a run waits for.",
         "reject": "Say no to what a run waits for.",
         "status": "Show the results and the state of runs.",
+        "film": "Film pairs of a gate: both checkpoints on the same seed.",
         "knowledge": "Read what runs have taught about tasks and policies, with its evidence.",
     },
     "Stages": {

@@ -71,10 +71,11 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.certs import CERTS_COMMANDS
     from lefleet.cli.constitution import CONSTITUTION_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
+    from lefleet.cli.films import FILM_COMMANDS
     from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
-    return (others | KNOWLEDGE_COMMANDS)[name]
+    return (others | FILM_COMMANDS | KNOWLEDGE_COMMANDS)[name]
 
 
 def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:

@@ -152,7 +152,9 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
             find_checkpoint(name, field).digest
             for name, field in ((request.checkpoint, "a"), (request.baseline, "b"))
         )
-    question = encode((request, digests))
+    # Films are left out: no answer depends on them.
+    asked = {k: v for k, v in msgspec.to_builtins(request).items() if k != "films"}
+    question = encode((asked, digests))
     if command.options.seed is None:
         request = msgspec.structs.replace(request, seed=_seed(question))
     folder = _folder(command, question)

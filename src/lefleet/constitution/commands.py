@@ -171,6 +171,7 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
             ["stage", "exec", folder]
             | ["controller", "exec", folder, _]
             | ["notify", "exec", folder, _]
+            | ["film", "exec", folder, _, _, _, _]
         ):
             # Without rules of its own it finds its own, with what it is asked to do.
             if check.grants.folders:

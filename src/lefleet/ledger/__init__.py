@@ -4,6 +4,7 @@
     connect         open a ledger to write or to read: create, migrate, or refuse it
     store           typed questions and answers about runs, stages, decisions and events
     feed            the newest events first, for pages that stay open
+    episodes        the episodes that gates judged
     approvals       questions to people, and their answers
     labels          what people said of recorded episodes
     notifications   messages to people that are still to be sent

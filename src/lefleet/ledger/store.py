@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, case, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.approvals import ApprovalStore
+from lefleet.ledger.episodes import EpisodeStore
 from lefleet.ledger.feed import EventFeed
 from lefleet.ledger.labels import LabelStore
 from lefleet.ledger.lineage import (
@@ -43,6 +44,7 @@ class Ledger:
         self._engine = engine
         self._reads = engine.execution_options(**{READS: True})
         self.approvals = ApprovalStore(engine, self._reads)
+        self.episodes = EpisodeStore(self._reads)
         self.feed = EventFeed(self._reads)
         self.labels = LabelStore(engine, self._reads)
         self.notifications = NotificationStore(engine, self._reads)

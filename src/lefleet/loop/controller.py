@@ -1,6 +1,5 @@
 """The controller of a run: takes the next step until there is none."""
 
-import fcntl
 import os
 import time
 import traceback
@@ -42,11 +41,11 @@ from lefleet.loop.state import DEVICE_STAGES, RunState, read_state, stored_confi
 from lefleet.loop.status import SUMMARY, write_summary
 from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
 from lefleet.loop.success_plot import PLOT
+from lefleet.process.liveness import take_lock
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD, is_locked
 from lefleet.stages.progress import ProgressWriter
 
-_TRIES = 20
 _POLL_S = 0.5
 MAX_GONE = 50
 """Attempts at one stage whose own process was killed and that recorded nothing new, before the run
@@ -316,22 +315,6 @@ def controller_lock(folder: Path) -> Iterator[bool]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        yield _take(lock)
+        yield take_lock(lock)
     finally:
         os.close(lock)
-
-
-def _take(lock: int) -> bool:
-    """Take the lock; False when another controller has it.
-
-    A process that only looks whether there is a controller holds it for an instant, so one refusal
-    is not enough.
-    """
-    for _ in range(_TRIES):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False

@@ -285,6 +285,7 @@ def _gate(inputs: CycleInputs) -> CompareRequest:
         env_tasks=count_tasks(config) if config.evaluate.env else 0,
         device=config.device,
         env=config.evaluate.env,
+        films=gate.films if not config.evaluate.env else 0,
     )
 
 

@@ -2,7 +2,10 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
+
+_TRIES = 20
 
 
 def processes_marked(name: str) -> dict[int, str]:
@@ -25,6 +28,22 @@ def processes_marked(name: str) -> dict[int, str]:
             if variable.startswith(mark):
                 found[int(entry.name)] = os.fsdecode(variable[len(mark) :])
     return found
+
+
+def take_lock(descriptor: int) -> bool:
+    """Take the lock on an open file; False when another process has it.
+
+    A process that only looks whether it is held holds it for an instant, so one refusal is not
+    enough.
+    """
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
 
 
 def is_held(file: Path) -> bool:

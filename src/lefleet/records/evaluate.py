@@ -163,6 +163,9 @@ class CompareRequest(CompareSettings, frozen=True, kw_only=True, tag_field="kind
     """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
     env_tasks: NotNegative = 0
     """Tasks of that environment, where `tasks` names a suite of them. 0: as many as are named."""
+    films: NotNegative = 0
+    """Pairs to film when the verdict is there, those that differ first. No result depends on it, so
+    requests that differ only in this are the same one."""
 
 
 class GateLook(Strict, frozen=True, kw_only=True):

@@ -84,6 +84,8 @@ class GatePlan(Strict, frozen=True, kw_only=True):
     metric: Metric = "success"
     scope: Scope = "pooled"
     look_every: Positive = 5
+    films: NotNegative = 2
+    """Pairs to film when the gate has ended, those that differ first."""
 
 
 class DecidePlan(Strict, frozen=True, kw_only=True):

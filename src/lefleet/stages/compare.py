@@ -1,5 +1,6 @@
 """compare: is the candidate better than the baseline? As few pairs as the evidence allows."""
 
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import batched
@@ -13,9 +14,9 @@ from lefleet.records import (
     SeedBlock,
 )
 from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators
-from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_simulable
 from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
+from lefleet.stages.films import JudgedPair, film_chosen
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import find_checkpoint, verify_pins
@@ -26,6 +27,7 @@ from lefleet.stages.verdict import (
     comparison,
     e_value,
     pair_order,
+    simulated_order,
 )
 from lefleet.stats import GateRule, possible_pairs
 
@@ -33,7 +35,7 @@ from lefleet.stats import GateRule, possible_pairs
 def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
     """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
     require_fresh(request.seed)
-    tasks = () if request.env else resolve_tasks(request.tasks)
+    order = [] if request.env else simulated_order(request)
     progress(DIGESTING)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline")
@@ -44,14 +46,13 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
     roles = {"candidate": candidate.path, "baseline": baseline.path}
     verify = verify_pins(stage, checkpoint=candidate, baseline=baseline)
     with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
-        pairs = possible_pairs(request.max_pairs, request.initial_states, len(tasks))
         if request.env:
             # lerobot-eval runs all pairs of a checkpoint at once; they are judged afterwards.
             block = stock_block(request)
             run_stock(block, roles, journal, stage, progress)
             tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
             pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
-        order = pair_order(tasks, request.seed, pairs)
+            order = pair_order(tasks, request.seed, pairs)
         paired = PairedEpisodes(order, _gate_rule(request, len(order)), request.scope)
         for line in journal.lines:
             paired.add(line)
@@ -77,7 +78,29 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes_file=EPISODES,
             note=_note(request),
         )
-    return comparison(paired.judge, source)
+    record = comparison(paired.judge, source)
+    if request.films and not request.env:
+        _film(request, order, paired, stage, progress)
+    return record
+
+
+def _film(
+    request: CompareRequest,
+    order: Sequence[Trial],
+    paired: PairedEpisodes,
+    stage: StageFolder,
+    progress: Progress,
+) -> None:
+    """Films of some of the pairs that were judged."""
+    outcomes = paired.judge.outcomes
+    judged = [
+        JudgedPair(trial, outcome.candidate, outcome.baseline)
+        for trial, outcome in zip(order, outcomes, strict=False)
+    ]
+    try:
+        film_chosen(request, stage.path, judged, progress)
+    except Exception:  # noqa: BLE001 - whatever befalls a film, the verdict stands
+        traceback.print_exc()
 
 
 def _gate_rule(request: CompareRequest, max_pairs: int) -> GateRule:

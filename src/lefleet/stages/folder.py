@@ -13,7 +13,7 @@ import msgspec
 
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
-from lefleet.records import Record, Request, decode, encode
+from lefleet.records import CompareRequest, Record, Request, decode, encode
 from lefleet.stages.progress import PROGRESS
 
 REQUEST = "request.json"
@@ -201,11 +201,19 @@ def require_request(path: Path, request: Request) -> None:
             f"out: {path} has no {REQUEST}.", "Choose another folder, or remove this one."
         )
     theirs: Request = decode(file.read_bytes(), Request, str(file))
-    if theirs != request:
+    if _result_of(theirs) != _result_of(request):
         raise BadInput(
             f"out: {path} was made for another request ({_difference(theirs, request)}).",
             "Choose another folder, or remove this one.",
         )
+
+
+def _result_of(request: Request) -> Request:
+    """Without what no result depends on. So a gate that was begun before there were films, or with
+    another number of them, can be resumed."""
+    if isinstance(request, CompareRequest):
+        return msgspec.structs.replace(request, films=0)
+    return request
 
 
 def _difference(theirs: Request, mine: Request) -> str:

@@ -8,11 +8,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lefleet.errors import StageFailed
-from lefleet.records import ComparisonRecord, EpisodeRecord, GateResult, TaskPairs
+from lefleet.records import (
+    CompareRequest,
+    ComparisonRecord,
+    EpisodeRecord,
+    GateResult,
+    TaskPairs,
+)
 from lefleet.records.evaluate import Ended, Verdict
 from lefleet.records.fields import Scope
+from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.evaluate import rate_of
-from lefleet.stats import Gate, GateRule, Pair, fixed_size, needed_pairs
+from lefleet.stats import Gate, GateRule, Pair, fixed_size, needed_pairs, possible_pairs
 from lefleet.stats.gate import State
 
 _POWER = 0.8
@@ -37,6 +44,13 @@ def pair_order(tasks: Sequence[str], first_seed: int, max_pairs: int) -> list[Tr
     for number in range(-(-max_pairs // len(tasks))):
         order += [Trial(task, first_seed + number) for task in chance.sample(tasks, len(tasks))]
     return order[:max_pairs]
+
+
+def simulated_order(request: CompareRequest) -> list[Trial]:
+    """The order of a comparison in LeFleet's simulation."""
+    tasks = resolve_tasks(request.tasks)
+    pairs = possible_pairs(request.max_pairs, request.initial_states, len(tasks))
+    return pair_order(tasks, request.seed, pairs)
 
 
 class PairOutcome(NamedTuple):

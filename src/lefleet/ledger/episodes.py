@@ -1,0 +1,48 @@
+"""The episodes that gates judged."""
+
+from typing import NamedTuple
+
+from sqlalchemy import Engine, select
+
+from lefleet.ledger import schema
+from lefleet.ledger.schema import AttemptRow, attempt_row
+
+_GATE = "gate"
+
+
+class GateEpisode(NamedTuple):
+    """One policy's half of a pair."""
+
+    policy: str
+    """candidate or baseline."""
+    task: str
+    seed: int
+    success: bool
+    progress: float
+    length: int
+
+
+class EpisodeStore:
+    """What gates of all runs of a ledger judged; only committed ones are there."""
+
+    def __init__(self, reads: Engine) -> None:
+        self._reads = reads
+
+    def gate(self, run: str, cycle: int) -> AttemptRow | None:
+        """The attempt that brought a gate's record; None where the cycle has none, or not yet."""
+        query = select(schema.attempt).filter_by(
+            run=run, cycle=cycle, stage=_GATE, state="committed"
+        )
+        with self._reads.connect() as connection:
+            row = connection.execute(query).first()
+            return attempt_row(row) if row else None
+
+    def of_gate(self, run: str, cycle: int) -> list[GateEpisode]:
+        """All episodes of a gate, in the order in which they ended."""
+        table = schema.episode
+        columns = [table.c[name] for name in GateEpisode._fields]
+        query = select(*columns).where(
+            table.c.run == run, table.c.cycle == cycle, table.c.stage == _GATE
+        )
+        with self._reads.connect() as connection:
+            return [GateEpisode(*row) for row in connection.execute(query.order_by(table.c.id))]
