@@ -9,6 +9,8 @@
     approvals  what runs ask people, and what was answered
     episodes   recorded datasets: their episodes, tracks, videos and labels
     fleet      servers and robots as they report themselves, and which of them has trouble
+    fleet_cards  one server and one robot
+    fleet_watch  looks at them again and again, while somebody wants to know
 
 Reads the ledger, the folders of runs and datasets, and Zenoh; writes nothing. Answers are typed and
 whole: nobody who shows them looks anything up. Imports `errors`, `records`, `stats`, `process`,
