@@ -133,6 +133,10 @@ class TokenFile:
         """Whether it was not revoked since."""
         return token.sha256 in self._current()
 
+    def has_any(self) -> bool:
+        """Whether anybody could log in."""
+        return bool(self._current())
+
     def _current(self) -> dict[str, AccessToken]:
         try:
             now = self._path.stat()
