@@ -13,6 +13,7 @@ from rich.console import Console
 
 from lefleet.certs.authority import Authority
 from lefleet.cli.fleet_view import FleetView, tables
+from lefleet.queries.fleet import FleetFound, fleet_status
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings
 from lefleet_client import wire
@@ -208,9 +209,10 @@ def test_robots_without_servers_are_shown_and_the_code_is_1(lefleet, router, rob
 
 def test_a_robot_without_news_is_noticed():
     quiet = RobotStatus(client_id="arm", state="streaming", state_s=60.0, age_s=90.0)
+    found = FleetFound((), RobotsFound((quiet,), ()))
     shown = Console(width=240)
     with shown.capture() as capture:
-        shown.print(tables(FleetView((), RobotsFound((quiet,), ()))))
+        shown.print(tables(FleetView(found, fleet_status(found, 0.0))))
     assert "streaming for 2 min 30 s" in capture.get()
     assert "no news for 1 min 30 s" in capture.get()
 

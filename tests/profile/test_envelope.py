@@ -8,6 +8,7 @@ from rich.console import Console
 
 from lefleet.cli.fleet_view import FleetView, tables
 from lefleet.policy import load_policy
+from lefleet.queries.fleet import FleetFound, fleet_status
 from lefleet.records import encode
 from lefleet.records.profile import ENVELOPE_FILE
 from lefleet.stages.digest import checkpoint_digest
@@ -89,7 +90,8 @@ def test_a_robot_outside_of_it_is_seen_in_fleet(folder, delay_s, is_warned):
             stream.stop()
     console = Console(width=400)
     with console.capture() as shown:
-        console.print(tables(FleetView((), found)))
+        looked = FleetFound((), found)
+        console.print(tables(FleetView(looked, fleet_status(looked, 0.0))))
     warning = "this checkpoint was shown to work up to 190 ms only (lefleet profile)"
     assert any(warning in one for one in stream.plan.warnings) == is_warned
     assert (warning in shown.get()) == is_warned

@@ -19,6 +19,7 @@ from lefleet.cli.network import connect, may_read_robots, network_errors, operat
 from lefleet.cli.output import print_json, print_json_line, printable, warn_on_stderr
 from lefleet.cli.signals import interruptible
 from lefleet.errors import BadInput, LeFleetError
+from lefleet.queries.fleet import NO_ROBOTS, FleetFound, FleetMemory
 from lefleet_client.remote import (
     PingReport,
     Refused,
@@ -37,7 +38,6 @@ _EVERY_S = 1.0
 _WIDE = 240
 _SLOW_S = 30.0
 """Time limit of one request, long enough to measure slow policies."""
-_NO_ROBOTS = RobotsFound((), ())
 _ONLY_OPERATORS = (
     "With a robot's certificate, fleet shows servers and their sessions. What robots report of "
     "themselves needs an operator's: lefleet certs operator NAME"
@@ -67,29 +67,30 @@ def fleet(command: FleetCommand) -> int:
         print(_ONLY_OPERATORS, file=sys.stderr)
     with interruptible(), connect(command) as transport:
         if not is_live and not command.watch:
-            view = _view(transport, command)
+            view = _view(transport, command, FleetMemory())
             _show(view, as_json=command.json)
-            is_empty = not view.servers and view.robots == _NO_ROBOTS
+            is_empty = view.found == FleetFound((), NO_ROBOTS)
             if is_empty and any(one.startswith("tls/") for one in command.connect):
                 print(_MAYBE_DENIED, file=sys.stderr)
-            return 0 if view.servers else 1
+            return 0 if view.found.servers else 1
         with suppress(KeyboardInterrupt):
             _watch(_views(transport, command), command, is_live=is_live)
     return 0
 
 
-def _view(transport: Transport, command: FleetCommand) -> FleetView:
+def _view(transport: Transport, command: FleetCommand, memory: FleetMemory) -> FleetView:
     timeout_s = command.timeout_s
     servers = discover(transport, command.service, timeout_s=timeout_s, with_clients=True)
     # What an access list denies ends with the time-out, so it is not even asked.
-    found = discover_robots(transport, timeout_s) if may_read_robots(command) else _NO_ROBOTS
-    if not command.service:
-        return FleetView(servers, found)
-    named = ("", command.service, *(one.service for one in servers))
-    robots = tuple(one for one in found.robots if one.service in named)
-    found = RobotsFound(robots, found.silent)
-    others = () if servers else _services(transport, timeout_s)
-    return FleetView(servers, found, command.service, others)
+    robots = discover_robots(transport, timeout_s) if may_read_robots(command) else NO_ROBOTS
+    others: tuple[str, ...] = ()
+    if command.service:
+        named = ("", command.service, *(one.service for one in servers))
+        there = tuple(one for one in robots.robots if one.service in named)
+        robots = RobotsFound(there, robots.silent)
+        others = () if servers else _services(transport, timeout_s)
+    found = FleetFound(servers, robots)
+    return FleetView(found, memory.look(found, time.time()), command.service, others)
 
 
 def _services(transport: Transport, timeout_s: float) -> tuple[str, ...]:
@@ -97,9 +98,10 @@ def _services(transport: Transport, timeout_s: float) -> tuple[str, ...]:
 
 
 def _views(transport: Transport, command: FleetCommand) -> Iterator[FleetView]:
+    memory = FleetMemory()
     while True:
         began = time.monotonic()
-        yield _view(transport, command)
+        yield _view(transport, command, memory)
         time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
 
 

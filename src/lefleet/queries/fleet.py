@@ -112,7 +112,7 @@ class FleetMemory:
         return replace(
             before.card,
             state=SILENT,
-            state_text=f"no answer for {duration(at - since)}",
+            state_text=f"no answer for {duration(at - since)}" if since < at else "no answer",
             since_s=at - since,
             trouble="bad",
             trouble_since=before.card.trouble_since or since,
