@@ -12,6 +12,7 @@
     events        events of a run as lines
     constitution  constitution check, explain, diff, init
     knowledge     knowledge show, lint, search, update
+    dash          dash, dash token add, list, revoke
     trial         try
     trial_view    a trial as a table, as lines, and its summary
     view          status, and the view of a run until it ends

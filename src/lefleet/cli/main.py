@@ -154,7 +154,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
 
             return ping_service(command)
         case _:
-            from lefleet.cli import approvals, certs, constitution, episodes, films, knowledge
+            from lefleet.cli import approvals, certs, constitution, dash, episodes, films, knowledge
 
             match command:
                 case approvals.AnswerCommand():
@@ -163,6 +163,10 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                     return certs.run_certs(command)
                 case constitution.ConstitutionOptions():
                     return constitution.run_constitution(command)
+                case dash.DashCommand():
+                    return dash.dash(command)
+                case dash.DashTokenOptions():
+                    return dash.dash_token(command)
                 case episodes.LabelCommand():
                     return episodes.label_episode(command)
                 case episodes.LineageCommand():

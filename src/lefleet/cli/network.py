@@ -48,21 +48,24 @@ def _sentence(error: Exception) -> str:
 
 
 def connect(command: ConnectOptions) -> ZenohTransport:
-    """A node that reaches the endpoints of a command: one endpoint as a client, several as a peer,
-    because a client connects only to the first that answers."""
+    """A node that reaches the endpoints of a command."""
+    return ZenohTransport.open(connect_settings(command))
+
+
+def connect_settings(command: ConnectOptions) -> ZenohSettings:
+    """Of a node that reaches the endpoints of a command: one endpoint as a client, several as a
+    peer, because a client connects only to the first that answers."""
     if not 0 < command.timeout_s <= 3600:
         raise BadInput(f"timeout_s: {command.timeout_s:g} is not between 0 and 3600.")
     tls = _tls(command)
     # The access list answers no questions of a server: it would seem that there are no servers.
     certified_name(tls, "", "client_id", ("operator", "robot"))
-    return ZenohTransport.open(
-        ZenohSettings(
-            mode="client" if len(command.connect) == 1 else "peer",
-            connect=command.connect,
-            tls=tls,
-            insecure=command.insecure,
-            open_timeout_s=command.timeout_s,
-        )
+    return ZenohSettings(
+        mode="client" if len(command.connect) == 1 else "peer",
+        connect=command.connect,
+        tls=tls,
+        insecure=command.insecure,
+        open_timeout_s=command.timeout_s,
     )
 
 

@@ -16,6 +16,7 @@ GROUPS = {
         "approve": "Say yes to what a run waits for.",
         "reject": "Say no to what a run waits for.",
         "status": "Show the results and the state of runs.",
+        "dash": "Look at runs, robots and episodes in a browser, and answer what runs ask.",
         "film": "Film pairs of a gate: both checkpoints on the same seed.",
         "knowledge": "Read what runs have taught about tasks and policies, with its evidence.",
     },
@@ -77,9 +78,18 @@ NESTED = {
         "search": "Find words in the pages.",
         "update": "Write the pages of all runs from the ledger.",
     },
+    "dash token": {
+        "add": "Make a token for a person, and print it once.",
+        "list": "List tokens: whose they are, and what they allow.",
+        "revoke": "End a token.",
+    },
 }
-"""Commands of two words."""
+"""Commands whose last word is one of these."""
 _COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
+_NESTED_DO = {
+    "dash token": "Let people on other machines in, by name, and say what each may do.",
+}
+"""Of those that are no command of their own."""
 _ABOUT = (
     "Collect, train, evaluate and improve LeRobot policies in a loop, and serve them to robots."
 )
@@ -96,24 +106,26 @@ def requested_help(arguments: list[str]) -> str | None:
     """The help that a command line asks for, where no single command's options are meant."""
     if arguments and arguments[0] in ("-h", "--help"):
         return overview()
-    if len(arguments) > 1 and arguments[0] in NESTED and arguments[1] in ("-h", "--help"):
-        first = arguments[0]
+    first, rest = _group(arguments)
+    if first in NESTED and rest and rest[0] in ("-h", "--help"):
         names = ",".join(NESTED[first])
         usage = f"usage: lefleet {first} {{{names}}} [OPTIONS]"
         end = f"Options: lefleet {first} {next(iter(NESTED[first]))} --help"
-        return "\n\n".join([usage, _COMMANDS[first], _rows(NESTED[first]), end])
+        does = _COMMANDS.get(first) or _NESTED_DO[first]
+        return "\n\n".join([usage, does, _rows(NESTED[first]), end])
     return None
 
 
 def split_command(arguments: list[str]) -> tuple[str, list[str]]:
-    """The command, of one word or two, and its arguments."""
-    first, *rest = arguments
+    """The command, of one to three words, and its arguments."""
+    first = arguments[0]
     if first.startswith("-"):
         raise BadInput(f"{first}: a command must come first.", "See: lefleet --help")
     if first not in _COMMANDS:
         raise BadInput(
             f"there is no command {first}.", f"{did_you_mean(first, _COMMANDS)}See: lefleet --help"
         )
+    first, rest = _group(arguments)
     if first not in NESTED:
         return first, rest
     known = NESTED[first]
@@ -124,6 +136,13 @@ def split_command(arguments: list[str]) -> tuple[str, list[str]]:
         meant = did_you_mean(rest[0], known) or f"There are {', '.join(known)}. "
         raise BadInput(f"{first} has no command {rest[0]}.", f"{meant}{see}")
     return f"{first} {rest[0]}", rest[1:]
+
+
+def _group(arguments: list[str]) -> tuple[str, list[str]]:
+    """The word or words in front of a command's last one, or the command itself if it has only one
+    word; and the rest. `dash` is a command, and so is `dash token add`."""
+    two = " ".join(arguments[:2])
+    return (two, arguments[2:]) if two in NESTED else (arguments[0], arguments[1:])
 
 
 def did_you_mean(word: str, known: list[str] | dict[str, str]) -> str:

@@ -70,12 +70,14 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.approvals import APPROVAL_COMMANDS
     from lefleet.cli.certs import CERTS_COMMANDS
     from lefleet.cli.constitution import CONSTITUTION_COMMANDS
+    from lefleet.cli.dash import DASH_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
     from lefleet.cli.films import FILM_COMMANDS
     from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
-    return (others | FILM_COMMANDS | KNOWLEDGE_COMMANDS)[name]
+    others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS
+    return others[name]
 
 
 def _command(name: str, command: type[OutputOptions], arguments: list[str]) -> OutputOptions:

@@ -5,12 +5,14 @@ loses nothing but sessions, and open pages load again by themselves.
 """
 
 import asyncio
+import shlex
 import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -58,10 +60,12 @@ def serve(
     """Serve until SIGINT, SIGTERM or SIGHUP. `named` are names that a proxy in front of it has:
     with such a name, or bound elsewhere than to loopback, everybody needs a token."""
     bound = bound_address(host)
+    if not 0 <= port <= 65535:
+        raise BadInput(f"port: {port} is not between 0 and 65535.")
     needs_token = bool(named) or not bound.is_loopback
     tokens = TokenFile(context.workdir)
     if needs_token:
-        _require_token(tokens, host, named)
+        _require_token(tokens, context.workdir, host, named)
     hosts = allowed_hosts(str(bound), [host, *named])
     with only_one(context.workdir), closing(_listen(bound, port)) as listener:
         knows_users = can_tell()
@@ -112,7 +116,7 @@ def bound_address(host: str) -> IpAddress:
     return ip_address(found[0][4][0])
 
 
-def _require_token(tokens: TokenFile, host: str, named: Sequence[str]) -> None:
+def _require_token(tokens: TokenFile, workdir: Path, host: str, named: Sequence[str]) -> None:
     if tokens.has_any():
         return
     if tokens.problem:
@@ -120,13 +124,12 @@ def _require_token(tokens: TokenFile, host: str, named: Sequence[str]) -> None:
     where = f"allow_host: {named[0]}" if named else f"host: {host}"
     raise BadInput(
         f"{where} can be reached from elsewhere, and nobody has a token yet.",
-        "Make one first: lefleet dash token add NAME --may approve,label",
+        "Make one first: lefleet dash token add NAME --may approve,label "
+        f"--workdir {shlex.quote(str(workdir))}",
     )
 
 
 def _listen(bound: IpAddress, port: int) -> socket.socket:
-    if not 0 <= port <= 65535:
-        raise BadInput(f"port: {port} is not between 0 and 65535.")
     family = socket.AF_INET6 if bound.version == 6 else socket.AF_INET
     try:
         return socket.create_server((str(bound), port), family=family)
