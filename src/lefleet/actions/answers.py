@@ -5,14 +5,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from lefleet.actions.people import words_of
 from lefleet.errors import BadInput, Conflict
 from lefleet.ledger import ApprovalRow, Ledger, open_ledger
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.answers import record_answer
 from lefleet.records import ApprovalAnswer
 from lefleet.stages.progress import Progress, silent
-
-_LONGEST_REASON = 2000
 
 
 class Answered(NamedTuple):
@@ -68,11 +67,9 @@ def answer_question(workdir: Path, number: int, said: ApprovalAnswer) -> Answere
 
 def make_answer(*, approved: bool, who: str, why: str) -> ApprovalAnswer:
     """An answer of now; BadInput where a no has no reason."""
-    why = "".join(letter if letter.isprintable() else "?" for letter in " ".join(why.split()))
+    why = words_of(why, "why")
     if not approved and not why:
         raise BadInput("why: it is empty.", "Say why not, for those who come after you.")
-    if len(why) > _LONGEST_REASON:
-        raise BadInput(f"why: {len(why)} characters.", f"Use at most {_LONGEST_REASON}.")
     return ApprovalAnswer(approved=approved, who=who, at=time.time(), why=why)
 
 

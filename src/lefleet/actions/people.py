@@ -8,7 +8,7 @@ import os
 import pwd
 from typing import Literal, get_args
 
-from lefleet.errors import LeFleetError
+from lefleet.errors import BadInput, LeFleetError
 from lefleet.records.border import Strict
 
 Right = Literal["approve", "label", "run", "film", "edit"]
@@ -21,6 +21,9 @@ _VERBS: dict[Right, str] = {
     "film": "ask for films",
     "edit": "edit knowledge pages",
 }
+
+_LONGEST = 2000
+"""Characters of what a person writes with a record."""
 
 
 class NotPermitted(LeFleetError):
@@ -60,3 +63,11 @@ def user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # In a container, a number may have no name.
         return str(os.getuid())
+
+
+def words_of(text: str, field: str) -> str:
+    """What a person wrote, on one line and printable; BadInput where it is too long."""
+    said = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    if len(said) > _LONGEST:
+        raise BadInput(f"{field}: {len(said)} characters.", f"Use at most {_LONGEST}.")
+    return said

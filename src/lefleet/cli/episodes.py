@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg
 
+from lefleet.actions import labels
 from lefleet.actions.people import user_name
 from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console
@@ -17,14 +18,13 @@ from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, read_ledger
+from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.recording import (
     EpisodeLabel,
     FrameProvenance,
     finished_episodes,
-    label,
     outcomes,
     read_provenance,
-    undo_label,
 )
 
 _SHORTEST = 6
@@ -36,8 +36,9 @@ type _Request = tuple[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelCommand(OutputOptions):
-    """Say how a recorded episode ended. A later label replaces an earlier one."""
+class LabelCommand(WorkdirOptions):
+    """Say how a recorded episode ended. A later label replaces an earlier one. It is kept beside
+    the dataset, and in the ledger where there is one."""
 
     dataset: Annotated[Path, Positional, arg(metavar="DATASET")]
     """Folder of the dataset. It may still be recorded into."""
@@ -74,18 +75,20 @@ EPISODE_COMMANDS: dict[str, type[OutputOptions]] = {
 
 
 def label_episode(command: LabelCommand) -> int:
-    root, who = absolute(command.dataset, "dataset"), user_name()
-    if command.outcome == "undo":
-        finished_episodes(root)  # raises if this is no dataset
-        row = undo_label(root, "command", who, episode=command.episode, note=command.note)
-    else:
-        is_success = command.outcome == "success"
-        row = label(root, command.episode, is_success, "command", who, note=command.note)
-    counts = outcomes(root).get(command.episode)
+    workdir = absolute(command.workdir, "workdir")
+    said = labels.label_episode(
+        workdir if (workdir / LEDGER_FILE).exists() else None,
+        absolute(command.dataset, "dataset"),
+        command.episode,
+        command.outcome,
+        source="command",
+        who=user_name(),
+        note=command.note,
+    )
     if command.json:
-        print_json({"added": row, "counts": counts})
+        print_json(said)
     else:
-        console().print(f"episode {command.episode}: {_outcome_words(counts)}")
+        console().print(f"episode {command.episode}: {_outcome_words(said.counts)}")
     return 0
 
 

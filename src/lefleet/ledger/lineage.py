@@ -1,7 +1,7 @@
 """Which data made which checkpoint, and what judged it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, func, insert, select
@@ -17,6 +17,18 @@ from lefleet.records import (
     MixRecord,
     Record,
 )
+
+
+class DatasetUseRow(NamedTuple):
+    """A dataset that a stage made or chose."""
+
+    root: str
+    digest: str
+    run: str
+    cycle: int
+    stage: str
+    episodes: int
+    """Those in use; the folder may have more."""
 
 
 def insert_artifacts(
@@ -86,6 +98,15 @@ def _insert_dataset(connection: Connection, where: dict[str, Any], record: Datas
     connection.execute(
         insert(schema.dataset), [where | dict(zip(names, row, strict=True)) for row in rows]
     )
+
+
+def dataset_uses(connection: Connection) -> list[DatasetUseRow]:
+    """Every dataset of every run, oldest first."""
+    table = schema.dataset
+    count = func.json_array_length(table.c.episodes).label("episodes")
+    columns = [count if name == "episodes" else table.c[name] for name in DatasetUseRow._fields]
+    rows = connection.execute(select(*columns).order_by(table.c.id))
+    return [DatasetUseRow(*row) for row in rows]
 
 
 def checkpoints_of_dataset(connection: Connection, digest: str) -> list[str]:

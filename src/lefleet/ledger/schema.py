@@ -219,6 +219,12 @@ episode_label = Table(
     Column("at", Float, nullable=False),
     Column("is_written", Boolean, nullable=False, server_default=text("0")),
     Index("label_of_episode", "dataset", "episode"),
+    Index(
+        "unwritten_label",
+        "dataset",
+        sqlite_where=text("is_written = 0"),
+        postgresql_where=text("NOT is_written"),
+    ),
 )
 
 page_edit = Table(

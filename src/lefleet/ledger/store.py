@@ -13,8 +13,10 @@ from lefleet.ledger.episodes import EpisodeStore
 from lefleet.ledger.feed import EventFeed
 from lefleet.ledger.labels import LabelStore
 from lefleet.ledger.lineage import (
+    DatasetUseRow,
     checkpoints_of_dataset,
     dataset_lineage,
+    dataset_uses,
     digests_beginning,
     insert_artifacts,
     lineage,
@@ -311,6 +313,11 @@ class Ledger:
         """A dataset and all that it was merged from; none where it is unknown."""
         with self._reads.connect() as connection:
             return dataset_lineage(connection, digest)
+
+    def dataset_uses(self) -> list[DatasetUseRow]:
+        """Every dataset that a stage of any run made or chose, oldest first."""
+        with self._reads.connect() as connection:
+            return dataset_uses(connection)
 
     def digests_beginning(self, beginning: str) -> tuple[list[str], list[str]]:
         """Digests of checkpoints and of datasets that begin like this."""

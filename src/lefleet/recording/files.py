@@ -38,7 +38,7 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     Processes may append at the same time. An unfinished line of one that was killed is cut off.
     """
     content = b"".join(line + b"\n" for line in lines)
-    with _locked(path) as file:
+    with locked(path) as file:
         end = _end_of_lines(file)
         file.truncate(end)
         try:
@@ -52,7 +52,7 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 def cut(path: Path, length: int) -> None:
     """Drop what was appended after the file had this length."""
-    with _locked(path) as file:
+    with locked(path) as file:
         if file.seek(0, os.SEEK_END) > length:
             file.truncate(length)
             os.fsync(file.fileno())
@@ -115,8 +115,8 @@ os.register_at_fork(after_in_child=_release_in_fork)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, for this process alone, unbuffered."""
+def locked(path: Path) -> Iterator[BinaryIO]:
+    """The file, for its holder alone, unbuffered; created where there is none."""
     with path.open("ab+", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

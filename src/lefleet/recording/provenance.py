@@ -4,18 +4,24 @@
 those of the dataset.
 """
 
+import os
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from lefleet.recording.files import finished_lines
 from lefleet_client.stream import Executed
 
 FILE = "provenance.jsonl"
 _REMEMBERED = 100_000
 """Actions that a strategy may keep back before it adds their frames: nearly an hour at 30 Hz."""
+
+_EPISODE = re.compile(rb'{"episode_index":(\d{1,18}),')
 
 type ExecutedSource = Callable[[], Executed | None]
 
@@ -90,12 +96,45 @@ def encode_rows(rows: Sequence[FrameProvenance]) -> list[bytes]:
     return [encoder.encode(row) for row in rows]
 
 
-def read_provenance(root: Path, episode: int) -> list[FrameProvenance]:
-    """Of an episode's frames, in order; none if it was recorded without provenance."""
-    begins = b'{"episode_index":%d,' % episode
+def read_provenance(root: Path, episode: int, most: int | None = None) -> list[FrameProvenance]:
+    """Of an episode's frames, in order, at most so many; none if it was recorded without
+    provenance.
+
+    Episodes follow each other in the file, so only the part of this one is read.
+    """
     decoder = msgspec.json.Decoder(FrameProvenance)
-    lines = finished_lines(root / FILE)
-    return [decoder.decode(line) for line in lines if line.startswith(begins)]
+    try:
+        with (root / FILE).open("rb") as file:
+            file.seek(_begin_of(file, episode))
+            mine = takewhile(lambda line: _episode_of(line) == episode, file)
+            lines = list(islice(mine, most))
+    except FileNotFoundError:
+        return []
+    return [decoder.decode(line) for line in lines]
+
+
+def _begin_of(file: BinaryIO, episode: int) -> int:
+    """Where the first line of `episode`, or of a later one, begins: by bisection."""
+    low, high = 0, file.seek(0, os.SEEK_END)
+    while low < high:
+        middle = (low + high) // 2
+        file.seek(middle)
+        if middle:
+            file.seek(middle - 1)
+            file.readline()  # The rest of the line before; nothing of it if one begins here.
+        start = file.tell()
+        line = file.readline()
+        if start >= high or not line or _episode_of(line) >= episode:
+            high = middle
+        else:
+            low = start + len(line)
+    return low
+
+
+def _episode_of(line: bytes) -> int:
+    """A line that a kill cut short is behind all episodes."""
+    found = _EPISODE.match(line) if line.endswith(b"\n") else None
+    return int(found[1]) if found else sys.maxsize
 
 
 def _row(episode_index: int, frame_index: int, executed: Executed | None) -> FrameProvenance:

@@ -57,7 +57,7 @@ def read_info(root: Path) -> dict[str, Any] | None:
     """LeRobot's description of the dataset; None where a kill has cut it short."""
     try:
         found = json.loads((root / INFO).read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -69,9 +69,10 @@ def finished_episodes(root: Path) -> int:
     info = read_info(root)
     if info is None and (state := read_state(root)) is not None:
         return state.episodes
-    if info is None or "total_episodes" not in info:
+    count = info.get("total_episodes") if info is not None else None
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise BadInput(
             f"dataset: {root} is not a LeRobotDataset (it has no readable {INFO}).",
             "Name the folder that holds data/ and meta/.",
         )
-    return int(info["total_episodes"])
+    return count

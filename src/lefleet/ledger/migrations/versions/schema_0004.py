@@ -22,6 +22,12 @@ def upgrade() -> None:
         Column("at", Float, nullable=False),
         Column("is_written", Boolean, nullable=False, server_default=text("0")),
         Index("label_of_episode", "dataset", "episode"),
+        Index(
+            "unwritten_label",
+            "dataset",
+            sqlite_where=text("is_written = 0"),
+            postgresql_where=text("NOT is_written"),
+        ),
     )
     op.create_table(
         "page_edit",
