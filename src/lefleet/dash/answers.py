@@ -109,6 +109,7 @@ def login_page(following: str, problem: str = "") -> str:
 {alert}
 <form method="post" action="/login">
 <input type="hidden" name="next" value="{escape(following)}">
+<input name="username" value="token" autocomplete="username" hidden>
 <label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus
  autocapitalize="none" autocorrect="off" spellcheck="false" placeholder="lefleet_…">
@@ -140,34 +141,31 @@ def reload_page() -> str:
 
 
 ICON = b"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
-<rect width="32" height="32" rx="7" fill="#1f6feb"/>
-<path d="M9 8v16h8" fill="none" stroke="#fff" stroke-width="3.5" stroke-linecap="round"/>
-<circle cx="22" cy="11" r="3" fill="#fff"/></svg>
+<path d="M24.5 7.5a12 12 0 1 0 0 17" fill="none" stroke="#0b62bd" stroke-width="6"/></svg>
 """
 
 _STYLE = """
-:root { --text: #1b1f24; --soft: #57606a; --back: #f6f8fa; --card: #fff; --line: #d0d7de;
-  --accent: #0b57d0; --on-accent: #fff; --problem: #b3261e; }
+:root { --bg: #f6f7f9; --surface: #fff; --ink: #16202c; --muted: #52606f; --line: #d9dfe6;
+  --accent: #0b62bd; --on-accent: #fff; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #e6edf3; --soft: #9ea7b3; --back: #0d1117; --card: #161b22; --line: #3d444d;
-    --accent: #7cacf8; --on-accent: #062e6f; --problem: #f2b8b5; }
+  :root { --bg: #0e1318; --surface: #161c23; --ink: #e8edf2; --muted: #a3b0bd; --line: #303a45;
+    --accent: #7ab8ff; --on-accent: #06182b; --bad: #ff9488; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem;
-  font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); }
-main { width: 100%; max-width: 24rem; padding: 2rem 1.5rem; background: var(--card);
+  font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--bg); }
+main { width: 100%; max-width: 24rem; padding: 2rem 1.5rem; background: var(--surface);
   border: 1px solid var(--line); border-radius: 12px; overflow-wrap: anywhere; }
 h1 { margin: 0 0 .5rem; font-size: 1.4rem; line-height: 1.25; }
 p { margin: 0 0 1rem; }
 label { display: block; margin-bottom: .25rem; font-weight: 600; }
 input, button { width: 100%; font: inherit; padding: .7rem .8rem; border-radius: 8px; }
-input { color: inherit; background: var(--back); border: 1px solid var(--soft); }
+input { color: inherit; background: var(--bg); border: 1px solid var(--muted); }
 button { margin-top: 1rem; border: 0; font-weight: 600; cursor: pointer;
   color: var(--on-accent); background: var(--accent); }
-input:focus-visible, button:focus-visible, a:focus-visible {
-  outline: 3px solid var(--accent); outline-offset: 2px; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 a { color: var(--accent); }
 code { font-size: .9em; }
-.problem { color: var(--problem); font-weight: 600; }
-.hint { margin: 1.5rem 0 0; font-size: .875rem; color: var(--soft); }
+.problem { color: var(--bad); font-weight: 600; }
+.hint { margin: 1.5rem 0 0; font-size: .875rem; color: var(--muted); }
 """

@@ -181,7 +181,7 @@ class Guard:
         return RefusedRequest(
             401,
             "The token is not valid.",
-            "It may be revoked. A new one: lefleet dash token add NAME",
+            "It may be revoked: ask whoever runs this dashboard for another one.",
             _ASK_FOR_TOKEN,
         )
 

@@ -36,10 +36,11 @@ class AllowedHosts:
         if found is None:
             return None
         name, address = _plain(found["v6"] or found["name"])
-        if name not in self.names:
-            is_some = address is not None and not address.is_unspecified
-            if not self.any_address or not is_some:
-                return None
+        if address is not None and address.is_unspecified:
+            # Reaches this machine from any site, past what browsers forbid for 127.0.0.1.
+            return None
+        if name not in self.names and not (self.any_address and address is not None):
+            return None
         return f"{'https' if name in self.over_tls else 'http'}://{host}"
 
 

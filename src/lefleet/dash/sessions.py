@@ -50,7 +50,7 @@ class LoginSessions:
             for key in [key for key, one in self._sessions.items() if self._is_over(one)]:
                 del self._sessions[key]
             own = [key for key, one in self._sessions.items() if one.token == token]
-            for key in own[: len(own) - _OF_ONE_TOKEN + 1]:
+            for key in own[: max(0, len(own) - _OF_ONE_TOKEN + 1)]:
                 del self._sessions[key]
             self._sessions[_key(session_id)] = _Session(token, now_s, now_s)
         return session_id
