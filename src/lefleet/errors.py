@@ -24,6 +24,10 @@ class BadInput(LeFleetError):
     exit_code = 2
 
 
+class Unknown(BadInput):
+    """What was named does not exist."""
+
+
 class Denied(LeFleetError):
     """The constitution does not allow it; nothing was started or changed."""
 

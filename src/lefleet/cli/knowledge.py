@@ -1,5 +1,6 @@
-"""knowledge: show, search, check and update the pages that runs wrote."""
+"""knowledge: show, search, check, update and edit the pages that runs wrote."""
 
+import sys
 from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 from tyro.conf import Positional, arg
 
+from lefleet.actions.people import user_name
 from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console, table
 from lefleet.cli.output import print_json, printable
@@ -57,11 +59,27 @@ class KnowledgeUpdateCommand(KnowledgeOptions):
     What people edited stays."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeEditCommand(KnowledgeOptions):
+    """Replace the text of a page. What you change in a generated section is yours from then on, and
+    the ledger keeps who edited it. Saving the file with an editor has the same effect, without that
+    record."""
+
+    page: Annotated[str, Positional, arg(metavar="PAGE")]
+    """Name of a task, policy or run, or the page's path as in the list."""
+    file: str
+    """File with the new text of the whole page; - reads it from stdin."""
+    base: str = ""
+    """Digest of the text that yours was made from, as knowledge show PAGE --json prints it; refused
+    where the page has changed since. Default: the page as it is now."""
+
+
 KNOWLEDGE_COMMANDS: dict[str, type[OutputOptions]] = {
     "knowledge show": KnowledgeShowCommand,
     "knowledge lint": KnowledgeLintCommand,
     "knowledge search": KnowledgeSearchCommand,
     "knowledge update": KnowledgeUpdateCommand,
+    "knowledge edit": KnowledgeEditCommand,
 }
 
 
@@ -78,6 +96,8 @@ def run_knowledge(command: KnowledgeOptions) -> int:
             return _search(command, workdir)
         case KnowledgeUpdateCommand():
             return _update(command, workdir)
+        case KnowledgeEditCommand():
+            return _edit(command, workdir)
     raise AssertionError(f"no function runs {command}")
 
 
@@ -102,23 +122,21 @@ def _list(command: KnowledgeShowCommand, workdir: Path) -> int:
 
 
 def _show(command: KnowledgeShowCommand, workdir: Path) -> int:
-    from lefleet.knowledge import pages
-    from lefleet.knowledge.bundle import FOLDER, read_text
+    from lefleet.knowledge.bundle import FOLDER
     from lefleet.knowledge.fences import Unreadable
     from lefleet.knowledge.front_matter import read_page
+    from lefleet.queries.knowledge import page_source
 
-    folder = workdir / FOLDER
-    entry = _find(_name(command.page, folder), pages(workdir))
-    path = folder / entry.page
+    name = _page(command.page, workdir)
+    path = workdir / FOLDER / name
+    text, digest = page_source(workdir, name)
     try:
-        text = read_text(path) or ""
         page = read_page(text)
     except Unreadable as error:
-        raise BadInput(
-            f"page: {entry.page} cannot be read: {error}.", f"Mend it: {path}"
-        ) from error
+        raise BadInput(f"page: {name} cannot be read: {error}.", f"Mend it: {path}") from error
     if command.json:
-        print_json({**page.fields, "page": entry.page, "path": str(path), "markdown": page.body})
+        told = {"page": name, "path": str(path), "markdown": page.body, "digest": digest}
+        print_json({**page.fields, **told})
         return 0
     out, front = console(), page.front
     head = f"{front.type} {front.name}: {front.status}, updated {front.updated[:16]} UTC"
@@ -128,10 +146,14 @@ def _show(command: KnowledgeShowCommand, workdir: Path) -> int:
     return 0
 
 
-def _name(given: str, folder: Path) -> str:
-    """As it is, or relative to the folder where it is the path of a file in it."""
-    path = Path(given).absolute()
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else given
+def _page(given: str, workdir: Path) -> str:
+    """The page that a person names: by its name, its path in the list, or that of its file."""
+    from lefleet.knowledge import pages
+    from lefleet.knowledge.bundle import FOLDER
+
+    folder, path = workdir / FOLDER, Path(given).absolute()
+    name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else given
+    return _find(name, pages(workdir)).page
 
 
 def _find(name: str, found: "list[PageEntry]") -> "PageEntry":
@@ -231,3 +253,29 @@ def _update(command: KnowledgeUpdateCommand, workdir: Path) -> int:
     written = f"{counted(len(changed), 'page')} written."
     console().print(written if changed else "All pages are up to date.")
     return 0
+
+
+def _edit(command: KnowledgeEditCommand, workdir: Path) -> int:
+    from lefleet.actions.pages import edit_page
+    from lefleet.queries.knowledge import page_source
+
+    text, name = _text(command.file), _page(command.page, workdir)
+    base = command.base or page_source(workdir, name)[1]
+    saved = edit_page(workdir, name, text, base, user_name())
+    if command.json:
+        print_json(saved)
+    else:
+        console().print(
+            f"{printable(name)} {'is saved' if saved.is_changed else 'has that text already'}."
+        )
+    return 0
+
+
+def _text(file: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else absolute(file, "file").read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise BadInput(f"file: {printable(file)} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"file: {printable(file)} is not UTF-8 text.") from error

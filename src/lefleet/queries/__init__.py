@@ -7,7 +7,14 @@
     events     what happened, in words, paged and filtered
     words      progress, durations and times in words
     approvals  what runs ask people, and what was answered
-    episodes   recorded datasets: their episodes, tracks, videos and labels
+    datasets   datasets of runs and robots: which there are, and what is in them at a glance
+    episodes   recorded episodes: lists of them, and one whole with tracks, films and labels
+    episode_index  which episodes a dataset has, and where their frames are
+    tracks     what a robot measured and was told, as lines of a plot
+    labels     what was said of episodes, in the dataset and in the ledger
+    dataset_files  files of a LeRobotDataset, read without LeRobot
+    kept       answers that stay the same until their files change
+    knowledge  knowledge pages with status, findings and who edited them
     fleet      servers and robots as they report themselves, and which of them has trouble
     fleet_cards  one server and one robot
     fleet_watch  looks at them again and again, while somebody wants to know

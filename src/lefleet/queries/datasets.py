@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from lefleet.errors import BadInput, LeFleetError, why_not_a_folder
+from lefleet.errors import LeFleetError, Unknown, why_not_a_folder
 from lefleet.ledger import Ledger
 from lefleet.ledger.labels import LabelRow
 from lefleet.queries.dataset_files import (
@@ -120,10 +120,10 @@ def dataset(ledger: Ledger, workdir: Path, folders: Sequence[Path], name: str) -
 
 
 def place_of(ledger: Ledger, workdir: Path, folders: Sequence[Path], name: str) -> DatasetPlace:
-    """BadInput where there is none of this id."""
+    """Unknown where there is none of this id."""
     found = places(ledger, workdir, folders).get(name)
     if found is None:
-        raise BadInput(f"dataset: there is no dataset {shown(name)[:40]!r}.")
+        raise Unknown(f"dataset: there is no dataset {shown(name)[:40]!r}.")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, LeFleetError, Unknown
 from lefleet.ledger import Ledger
 from lefleet.queries.dataset_files import EpisodeEntry, LeRobotInfo, is_recording, path_in, shown
 from lefleet.queries.datasets import DatasetPlace, info_of, place_of
@@ -159,13 +159,13 @@ def video_file(
     video = opened.entry(index).videos.get(camera)
     if video is None:
         known = ", ".join(map(shown, info.cameras("video"))) or "none: images are in the data"
-        raise BadInput(
+        raise Unknown(
             f"camera: {shown(camera)[:80]!r} has no film of episode {index}.",
             f"Cameras with films: {known}.",
         )
     path = path_in(root, info.video_path or "", (video.chunk, video.file), camera)
     if path.suffix != ".mp4" or not path.is_file():
-        raise BadInput(f"camera: the film of {shown(camera)[:80]!r} is missing.")
+        raise Unknown(f"camera: the film of {shown(camera)[:80]!r} is missing.")
     return path, video.from_s, video.to_s
 
 
@@ -212,11 +212,11 @@ class _Opened:
         return self._index.find(self.info, numbers)
 
     def entry(self, number: int) -> EpisodeEntry:
-        """BadInput where there is no such episode."""
+        """Unknown where there is no such episode."""
         found = self.entries([number]) if 0 <= number < self.count else {}
         if number not in found:
             has = f"It has episodes 0 to {self.count - 1}." if self.count else "It has none."
-            raise BadInput(f"episode: {self.place.name} has no episode {number}.", has)
+            raise Unknown(f"episode: {self.place.name} has no episode {number}.", has)
         return found[number]
 
     def card(self, number: int, entry: EpisodeEntry | None) -> EpisodeCard:

@@ -99,6 +99,17 @@ def _budgets(data: _Data) -> str:
     return f"budgets changed: {', '.join(changes)}"
 
 
+def _created(data: _Data) -> str:
+    """Empty where there is nothing to tell but that it began."""
+    origin = f" from {data['origin']}" if "origin" in data else ""
+    told = f"{origin}{_by(data)}"
+    return f"starts{told}" if told else ""
+
+
+def _by(data: _Data) -> str:
+    return f" by {data['by']}" if data.get("by") else ""
+
+
 def _denied(what: str) -> Callable[[_Data], str]:
     return lambda data: (
         f"{what} by the constitution: {data['rule']}: {data['reason']} {data['remedy']}".strip()
@@ -113,9 +124,9 @@ def _answered(how: str) -> Callable[[_Data], str]:
 
 
 _WORDS: dict[str, Callable[[_Data], str]] = {
-    "run_created": lambda data: f"starts from {data['origin']}" if "origin" in data else "",
-    "run_resumed": lambda _: "run resumed",
-    "stop_requested": lambda _: "stop requested",
+    "run_created": _created,
+    "run_resumed": lambda data: f"run resumed{_by(data)}",
+    "stop_requested": lambda data: f"stop requested{_by(data)}",
     "budgets_changed": _budgets,
     "stage_committed": lambda data: f"{data['stage']} done",
     "stage_failed": _failed("failed"),
