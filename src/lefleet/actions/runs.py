@@ -118,7 +118,7 @@ def _config(workdir: Path, folder: Path | None, request: StartRequest) -> RunCon
     fields["name"] = request.name
     if request.seed is not None:
         fields["seed"] = request.seed
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "budgets": {"cycles": request.cycles, "wall_hours": request.wall_hours},
         "approvals": {"promote": request.promote},
     }

@@ -35,6 +35,8 @@ class DashCommand(ConnectOptions, WorkdirOptions):
     """Port to listen on. 0: any free one."""
     datasets: tuple[Path, ...] = (Path("datasets"),)
     """Folders with recorded datasets in them, or datasets."""
+    configs: Path = Path("configs")
+    """Folder with configs that runs can be started from, beside those of earlier runs."""
     allow_host: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME")] = ()
     """Another name that it is reached by, for instance that of a proxy in front of it; with
     https://NAME the proxy does TLS. Everybody then needs a token. May be repeated."""
@@ -94,7 +96,11 @@ def dash(command: DashCommand) -> int:
     read_ledger(workdir).close()  # raises where it cannot be read
     log_to_stderr()
     context = Context(
-        workdir, lambda: ZenohTransport.open(fleet), datasets=datasets, reads_robots=reads_robots
+        workdir,
+        lambda: ZenohTransport.open(fleet),
+        datasets=datasets,
+        configs=absolute(command.configs, "configs"),
+        reads_robots=reads_robots,
     )
 
     from lefleet.dash.server import serve

@@ -32,6 +32,8 @@ class Context:
     """Opens a node that reaches servers and robots. Raises what `lefleet fleet` reports."""
     datasets: tuple[Path, ...] = ()
     """Folders with recorded datasets in them."""
+    configs: Path | None = None
+    """Folder with configs that runs can be started from."""
     reads_robots: bool = True
     """Whether an access list lets this node read what robots report of themselves."""
     actions: threading.Lock = field(default_factory=threading.Lock)

@@ -54,6 +54,7 @@ def mount_pages(app: "FastAPI") -> None:
         language="en-US",
         reconnect_timeout=_RECONNECT_S,
         show_welcome_message=False,
+        tailwind=False,
     )
 
 

@@ -91,10 +91,11 @@ def create_app(context: Context) -> "FastAPI":
     nicegui_setup.set_up(private_folder(context.workdir))
     from fastapi import FastAPI
 
-    from lefleet.dash import api, pages
+    from lefleet.dash import api, media, pages
 
     app = FastAPI(title="LeFleet", openapi_url="/api/openapi.json", docs_url=None, redoc_url=None)
     app.include_router(api.router(context))
+    app.include_router(media.router(context))
     pages.register(context)
     nicegui_setup.mount_pages(app)
     return app

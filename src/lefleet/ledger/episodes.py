@@ -1,4 +1,4 @@
-"""The episodes that gates judged."""
+"""The episodes that gates judged, and those of any stage that were filmed."""
 
 from typing import NamedTuple
 
@@ -20,6 +20,16 @@ class GateEpisode(NamedTuple):
     success: bool
     progress: float
     length: int
+
+
+class FilmedRow(NamedTuple):
+    """An episode that a stage filmed."""
+
+    task: str
+    seed: int
+    success: bool
+    video: str
+    """Relative to the folder of the stage."""
 
 
 class EpisodeStore:
@@ -46,3 +56,14 @@ class EpisodeStore:
         )
         with self._reads.connect() as connection:
             return [GateEpisode(*row) for row in connection.execute(query.order_by(table.c.id))]
+
+    def filmed(self, run: str, cycle: int, stage: str) -> list[FilmedRow]:
+        """The filmed episodes of a stage, by task and seed."""
+        table = schema.episode
+        columns = [table.c[name] for name in FilmedRow._fields]
+        query = select(*columns).where(
+            table.c.run == run, table.c.cycle == cycle, table.c.stage == stage, table.c.video != ""
+        )
+        with self._reads.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.task, table.c.seed))
+            return [FilmedRow(*row) for row in rows]

@@ -127,9 +127,14 @@ def digests_beginning(connection: Connection, beginning: str) -> tuple[list[str]
     return list(checkpoints.scalars()), list(datasets.scalars())
 
 
-def lineage(connection: Connection, digest: str) -> dict[str, Any]:
-    """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
-    row = connection.execute(select(schema.checkpoint).filter_by(digest=digest)).first()
+def lineage(connection: Connection, digest: str, run: str = "") -> dict[str, Any]:
+    """From a checkpoint to its datasets, their episodes, and the episodes that judged it.
+
+    Two runs may have made the same data or checkpoint: then those of `run` are meant.
+    """
+    table = schema.checkpoint
+    query = select(table).filter_by(digest=digest).order_by(table.c.run != run, table.c.id)
+    row = connection.execute(query).first()
     if row is None:
         return {}
     judged = select(func.count()).select_from(schema.episode)
@@ -139,20 +144,22 @@ def lineage(connection: Connection, digest: str) -> dict[str, Any]:
         "run": row.run,
         "cycle": row.cycle,
         "init": row.init_digest,
-        "datasets": dataset_lineage(connection, row.dataset_digest),
+        "datasets": dataset_lineage(connection, row.dataset_digest, row.run),
         "evaluation_episodes": connection.execute(
             judged.filter_by(checkpoint_digest=digest)
         ).scalar(),
     }
 
 
-def dataset_lineage(connection: Connection, digest: str) -> list[dict[str, Any]]:
-    """A dataset and all that it was merged from, each once."""
+def dataset_lineage(connection: Connection, digest: str, run: str = "") -> list[dict[str, Any]]:
+    """A dataset and all that it was merged from, each once; as `run` made it, where it did."""
+    table = schema.dataset
     found: dict[str, dict[str, Any]] = {}
     waiting = [digest]
     while waiting:
         digest = waiting.pop(0)
-        row = connection.execute(select(schema.dataset).filter_by(digest=digest)).first()
+        query = select(table).filter_by(digest=digest).order_by(table.c.run != run, table.c.id)
+        row = connection.execute(query).first()
         if row is None or digest in found:
             continue
         found[digest] = {

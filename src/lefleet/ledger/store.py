@@ -304,10 +304,11 @@ class Ledger:
         with self._reads.connect() as connection:
             return checkpoints_of_dataset(connection, digest)
 
-    def lineage(self, checkpoint_digest: str) -> dict[str, Any]:
-        """From a checkpoint to its datasets, their episodes, and the episodes that judged it."""
+    def lineage(self, checkpoint_digest: str, run: str = "") -> dict[str, Any]:
+        """From a checkpoint to its datasets, their episodes, and the episodes that judged it; as
+        `run` made it, where several did."""
         with self._reads.connect() as connection:
-            return lineage(connection, checkpoint_digest)
+            return lineage(connection, checkpoint_digest, run)
 
     def dataset_lineage(self, digest: str) -> list[dict[str, Any]]:
         """A dataset and all that it was merged from; none where it is unknown."""

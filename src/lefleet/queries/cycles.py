@@ -57,6 +57,8 @@ class CycleDetail(Strict, frozen=True, kw_only=True):
     """One cycle."""
 
     run: str
+    cycles: int
+    """Of the run, so far."""
     status: CycleStatus
     verdict: str
     """The gate in one sentence; empty where there was none."""
@@ -93,6 +95,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
     record, made = state.gate(), state.checkpoint()
     return CycleDetail(
         run=run,
+        cycles=len(known),
         status=known[cycle],
         verdict=sentence(record, ROLES) if record else "",
         remarks=tuple(remarks(record, ROLES)) if record else (),
@@ -103,7 +106,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         per_task=dict(record.per_task) if record else {},
         stages=_stages(facts.state, state),
         training=curve(cycle, made) if made else None,
-        lineage=lineage(reader, made.digest) if made else None,
+        lineage=lineage(reader, made.digest, run) if made else None,
     )
 
 

@@ -1,7 +1,6 @@
 """One run whole: the flow of its cycle, what a person has to do and why it stands still, training
 curves, films, and which data made its checkpoint."""
 
-import hashlib
 import shlex
 from pathlib import Path
 from typing import Literal
@@ -13,6 +12,7 @@ from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import CONTROLLER_LOG
 from lefleet.loop.state import RunState
 from lefleet.loop.steps import improves, steps_of_cycle
+from lefleet.queries.datasets import dataset_id
 from lefleet.queries.runs import RunCard, RunFacts, RunReader, RunStatus, card
 from lefleet.queries.words import duration
 from lefleet.records import CheckpointRecord
@@ -134,15 +134,15 @@ def run_detail(reader: RunReader, run: str) -> RunDetail:
         flow=_flow(facts, state) if state else (),
         trouble=trouble(facts, reader.workdir),
         curves=_curves(state) if state else (),
-        lineage=lineage(reader, facts.status.blessed) if facts.status.blessed else None,
+        lineage=lineage(reader, facts.status.blessed, run) if facts.status.blessed else None,
         films=_films(reader.ledger, run, state) if state else (),
         config=yaml.safe_dump(facts.row.config, sort_keys=False, allow_unicode=True),
     )
 
 
-def lineage(reader: RunReader, digest: str) -> CheckpointLineage | None:
+def lineage(reader: RunReader, digest: str, run: str) -> CheckpointLineage | None:
     """None where the ledger does not know the checkpoint."""
-    found = reader.ledger.lineage(digest)
+    found = reader.ledger.lineage(digest, run)
     if not found:
         return None
     datasets = found["datasets"]
@@ -166,11 +166,6 @@ def lineage(reader: RunReader, digest: str) -> CheckpointLineage | None:
         ),
         judged_by=found["evaluation_episodes"],
     )
-
-
-def dataset_id(root: Path) -> str:
-    """Names a dataset where its path must not be told."""
-    return hashlib.sha256(str(root).encode()).hexdigest()[:12]
 
 
 def trouble(facts: RunFacts, workdir: Path) -> Trouble | None:

@@ -38,6 +38,8 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if not days else f"{days} d {hours % 24} h"
 
 
-def clock(at: float) -> str:
-    """A time on this machine's clock: 2026-01-31 12:00."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+def clock(at: float, *, with_seconds: bool = False) -> str:
+    """A time on this machine's clock: 2026-01-31 12:00; of today without the date."""
+    moment, now = time.localtime(at), time.localtime()
+    day = "" if moment[:3] == now[:3] else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M{':%S' if with_seconds else ''}", moment)

@@ -1,0 +1,32 @@
+"""The pages, one module each; all of them are made of `parts` inside a `frame`.
+
+    frame      top bar, what waits for a person, live updates, and how a page acts for its person
+    parts      text, chips, cards, tables, commands to copy, films
+    runs       every run in a line, and who is needed; start a run
+    run        one run: flow, success, decisions, tasks, training, lineage, budgets, events
+    cycle      one cycle: the decision, its evidence, the pairs behind it and their films
+    approvals  questions to people with their evidence and buttons, and who said what
+    fleet      servers and robots, trouble first
+    episodes   recorded datasets and their episodes; labels by two keys
+    knowledge  pages about tasks, policies and runs: read, search, edit
+
+Reads through `queries` and acts through `actions`. A page keeps nothing: what it shows is read
+again when the ledger has changed.
+"""
+
+from nicegui import app
+
+from lefleet.dash.context import Context
+from lefleet.dash.pages import approvals, cycle, episodes, fleet, knowledge, run, runs
+from lefleet.dash.pages.frame import Site
+
+_PAGES = (runs, run, cycle, approvals, fleet, episodes, knowledge)
+
+
+def register(context: Context) -> None:
+    """Add all pages to the app."""
+    site = Site(context)
+    for page in _PAGES:
+        page.register(site)
+    app.on_startup(site.start)
+    app.on_shutdown(site.stop)

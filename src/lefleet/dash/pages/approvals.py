@@ -1,0 +1,162 @@
+"""What runs ask people: the evidence, and the two buttons; later, who said what."""
+
+from functools import partial
+from typing import NamedTuple
+
+from fastapi import Request
+from nicegui import ui
+
+from lefleet.actions.answers import answer_question, make_answer
+from lefleet.actions.people import Person
+from lefleet.dash import charts
+from lefleet.dash.pages.frame import Site, View, cycle_address, run_address
+from lefleet.dash.pages.parts import (
+    Part,
+    Table,
+    Text,
+    box,
+    button,
+    card,
+    chart,
+    chip,
+    empty,
+    link,
+)
+from lefleet.errors import BadInput
+from lefleet.queries.approvals import answered_approvals, open_approvals
+from lefleet.queries.cycles import CycleDetail, cycle_detail
+from lefleet.queries.paging import Page
+from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.words import clock
+
+_KINDS = {
+    "promote": "Promote the candidate?",
+    "escalate": "Go on with the next rung?",
+    "constitution": "Go on under the changed rules?",
+    "real_hardware": "Move a real robot?",
+}
+_CONSEQUENCES = {
+    "promote": "Yes: it becomes the blessed checkpoint. No: the baseline stays, and the run goes "
+    "on with the next cycle.",
+    "escalate": "Yes: the next cycle trains on the next rung. No: it stays on this one.",
+    "constitution": "Yes: the new rules hold from now on. No: the run stops.",
+    "real_hardware": "Yes: the run may move robots. No: the run stops.",
+}
+
+
+class _Question(NamedTuple):
+    asked: ApprovalStatus
+    cycle: CycleDetail | None
+
+
+def register(site: Site) -> None:
+    @ui.page("/approvals")
+    async def approvals(request: Request) -> None:
+        view = View(site, request, "Approvals", "Approvals")
+        with view.main:
+            Text("h1", "Approvals")
+            waiting = Part[list[_Question]](lambda shown: _waiting(view, shown))
+            said = Part[Page[ApprovalStatus]](_said)
+
+        def read() -> tuple[list[_Question], Page[ApprovalStatus]]:
+            asked = open_approvals(view.ledger)
+            return [_Question(one, _cycle(site, one)) for one in asked], answered_approvals(
+                view.ledger
+            )
+
+        def show(found: tuple[list[_Question], Page[ApprovalStatus]]) -> None:
+            waiting.show(found[0])
+            said.show(found[1])
+
+        await view.follow(read, show)
+
+
+def _cycle(site: Site, asked: ApprovalStatus) -> CycleDetail | None:
+    try:
+        return cycle_detail(site.reader, asked.run, asked.cycle)
+    except BadInput:
+        return None
+
+
+def _waiting(view: View, questions: list[_Question]) -> None:
+    if not questions:
+        with card():
+            empty(
+                "Nothing waits for you",
+                "A run asks before it promotes a checkpoint if its config says so.",
+                commands=("lefleet demo --approvals.promote=human --name=mine",),
+            )
+    for one in questions:
+        _question(view, one.asked, one.cycle)
+
+
+def _question(view: View, asked: ApprovalStatus, cycle: CycleDetail | None) -> None:
+    with box("section", "card calls", id=f"question-{asked.id}"):
+        with box("div", "row"):
+            link(asked.run, run_address(asked.run))
+            Text("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
+        Text("h2", _KINDS[asked.kind])
+        Text("p", f"{asked.run} asks whether to {asked.text}.", "why")
+        if cycle is not None and cycle.verdict and asked.kind == "promote":
+            Text("p", cycle.verdict)
+            if cycle.evidence is not None:
+                chart(charts.evidence(cycle.evidence), cycle.verdict, "low")
+            link("Evidence, pairs and films", cycle_address(asked.run, asked.cycle))
+        for change in asked.evidence.get("changes", ()):
+            Text("p", f"• {change}")
+        if problem := asked.evidence.get("problem"):
+            Text("p", f"✕ {problem}")
+        Text("p", _CONSEQUENCES[asked.kind], "muted")
+        if asked.expires_at is not None:
+            Text("p", f"Without an answer by {clock(asked.expires_at)}: {asked.on_timeout}.")
+        if not view.may("approve"):
+            Text("p", "You may look, but not answer: ask for a token with --may approve.", "muted")
+            return
+        with box("div", "row actions"):
+            button("Yes", lambda: _say(view, asked, approved=True, why=""), "primary")
+            button("No …", lambda: _ask_why(view, asked), "danger")
+
+
+async def _ask_why(view: View, asked: ApprovalStatus) -> None:
+    with ui.dialog() as dialog, ui.card().classes("dialog"):
+        Text("h2", "Why not?")
+        Text("p", "The reason is kept with the decision, for those who come after you.", "muted")
+        why = ui.textarea("Reason").props("outlined autofocus maxlength=2000")
+
+        async def send() -> None:
+            if await _say(view, asked, approved=False, why=why.value or ""):
+                dialog.close()
+
+        with box("div", "row actions"):
+            button("Say no", send, "danger")
+            button("Cancel", dialog.close)
+    dialog.open()
+
+
+async def _say(view: View, asked: ApprovalStatus, *, approved: bool, why: str) -> bool:
+    def answer(person: Person) -> bool:
+        said = make_answer(approved=approved, who=person.name, why=why)
+        answer_question(view.workdir, asked.id, said)
+        return True
+
+    verb = "Approved" if approved else "Rejected"
+    return bool(await view.act("approve", answer, f"{verb}: {asked.run} goes on."))
+
+
+def _said(answered: Page[ApprovalStatus]) -> None:
+    if not answered.total:
+        return
+    with card("Who said what"):
+        table = Table("Newest first.", ("when", "run", "question", "answer", "who", "why"))
+        for one in answered.items:
+            answer = one.answer
+            if answer is None:
+                continue
+            table.row(
+                clock(answer.at),
+                partial(link, one.run, cycle_address(one.run, one.cycle)),
+                f"{one.kind}, cycle {one.cycle}",
+                partial(chip, "approved" if answer.approved else "rejected"),
+                answer.who,
+                answer.why or "–",
+            )

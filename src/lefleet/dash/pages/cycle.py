@@ -1,0 +1,327 @@
+"""One cycle: the decision in a sentence, its evidence, the pairs behind it, and films of both
+checkpoints side by side."""
+
+import asyncio
+from functools import partial
+
+from fastapi import Request
+from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
+
+from lefleet.actions.films import request_film
+from lefleet.dash import charts
+from lefleet.dash.pages.frame import Site, View, cycle_address, run_address, stage_film
+from lefleet.dash.pages.parts import (
+    Part,
+    Table,
+    Text,
+    box,
+    button,
+    card,
+    chart,
+    chip,
+    definitions,
+    film,
+    link,
+)
+from lefleet.queries.cycles import CycleDetail, StageLine, cycle_detail, stage_log
+from lefleet.queries.paging import Page
+from lefleet.queries.pairs import GatePair, pairs
+from lefleet.queries.words import clock, duration
+from lefleet.records import TaskPairs
+
+_PAIRS = 50
+_OUTCOMES = {
+    "won": "only the candidate succeeded",
+    "lost": "only the baseline succeeded",
+    "both": "both succeeded",
+    "neither": "both failed",
+}
+
+
+def register(site: Site) -> None:
+    @ui.page("/runs/{run}/cycles/{cycle}")
+    async def one_cycle(request: Request, run: str, cycle: int) -> None:
+        view = View(site, request, "Runs", f"{run}, cycle {cycle}", about=run)
+        page = _CyclePage(view, run, cycle)
+        await view.follow(lambda: cycle_detail(site.reader, run, cycle), page.show)
+        await page.load_pairs()
+
+
+class _CyclePage:
+    """The parts of the page. Which pair is shown is all that it remembers."""
+
+    def __init__(self, view: View, run: str, cycle: int) -> None:
+        self.view = view
+        self._run = run
+        self._cycle = cycle
+        self._picked: tuple[str, int] | None = None
+        self._differing = True
+        with view.main:
+            self._decision = Part[CycleDetail](self._build_decision)
+            self._evidence = Part[CycleDetail](_build_evidence)
+            self._film = Part[GatePair | None](self._build_film)
+            self._pairs = Part[tuple[Page[GatePair], tuple[str, int] | None]](
+                lambda shown: self._build_pairs(*shown)
+            )
+            self._per_task = Part[dict[str, TaskPairs]](_build_per_task)
+            self._stages = Part[tuple[StageLine, ...]](self._build_stages)
+
+    def show(self, detail: CycleDetail) -> None:
+        self._decision.show(detail)
+        self._evidence.show(detail)
+        self._per_task.show(detail.per_task)
+        self._stages.show(detail.stages)
+
+    async def load_pairs(self) -> None:
+        """Read the pairs, and show the films of the picked one: at first of one that differs."""
+        ledger, differing = self.view.ledger, self._differing
+        found = await asyncio.to_thread(
+            pairs,
+            ledger,
+            self.view.workdir,
+            self._run,
+            self._cycle,
+            differing=differing,
+            limit=_PAIRS,
+        )
+        if not found.total and differing:
+            self._differing = False
+            await self.load_pairs()
+            return
+        shown = {(one.task, one.seed): one for one in found.items}
+        if self._picked not in shown:
+            filmed = [key for key, one in shown.items() if one.film and one.film.state == "made"]
+            self._picked = next(iter([*filmed, *shown]), None)
+        picked = shown.get(self._picked) if self._picked else None
+        self._film.show(picked)
+        self._pairs.show((found, self._picked))
+        if picked and picked.film and picked.film.state == "requested":
+            with self.view.main:
+                ui.timer(1.0, self.load_pairs, once=True)
+
+    def _build_decision(self, detail: CycleDetail) -> None:
+        status = detail.status
+        with box("div", "row apart"):
+            with box("div", "row"):
+                link(self._run, run_address(self._run))
+                Text("h1", f"Cycle {self._cycle}")
+                if status.decision:
+                    chip(status.decision)
+            _neighbours(self._run, self._cycle, detail.cycles)
+        with card("Why" if status.decision else "Not decided yet"):
+            Text("p", status.why or "This cycle has no decision yet.", "why")
+            if detail.verdict:
+                Text("p", detail.verdict, "muted")
+            if detail.needed:
+                Text("p", detail.needed)
+            for remark in status.diagnosis:
+                Text("p", f"Look at {remark}")
+            if (answer := status.answer) is not None:
+                with box("div", "row"):
+                    chip("approved" if answer.approved else "rejected")
+                    reason = f": {answer.why}" if answer.why else ""
+                    Text("span", f"by {answer.who}, {clock(answer.at)}{reason}")
+
+    def _build_film(self, pair: GatePair | None) -> None:
+        if pair is None:
+            return
+        with card(f"{pair.task}, seed {pair.seed}: {_OUTCOMES[pair.outcome]}"):
+            made = pair.film
+            if made is None or made.state == "failed":
+                if made is not None:
+                    Text("p", f"✕ The film could not be made: {made.problem}")
+                Text(
+                    "p",
+                    "Episodes are deterministic: the film is made by running both again, which "
+                    "takes a few seconds.",
+                    "muted",
+                )
+                if self.view.may("film"):
+                    button("Film this pair", lambda: self._request(pair), "primary")
+                return
+            if made.state == "requested" or made.candidate is None or made.baseline is None:
+                Text("p", f"▶ Being filmed, asked for by {made.who} …").props["role"] = "status"
+                return
+            with box("div", "films"):
+                for role, one in (("candidate", made.candidate), ("baseline", made.baseline)):
+                    words = "success" if one.success else "failure"
+                    with box("figure"):
+                        address = stage_film(self._run, self._cycle, "gate", one.video)
+                        film(address, f"{role} on {pair.task}, seed {pair.seed}: {words}")
+                        with box("figcaption", "row"):
+                            Text("strong", role)
+                            chip(words)
+                            Text("span", f"{one.length} steps", "muted")
+                            if not one.is_same:
+                                Text("span", "◆ ended differently than in the gate", "small")
+            button("Play both", _play_both)
+
+    async def _request(self, pair: GatePair) -> None:
+        await self.view.act(
+            "film",
+            lambda person: request_film(
+                self.view.workdir, self._run, self._cycle, pair.task, pair.seed, person.name
+            ),
+        )
+        await self.load_pairs()
+
+    def _build_pairs(self, found: Page[GatePair], picked: tuple[str, int] | None) -> None:
+        if not found.total:
+            return
+        with card("The pairs behind it"):
+            choice = ui.checkbox("Only pairs that differ: they decide", value=self._differing)
+            choice.on_value_change(self._choose)
+            table = Table(
+                f"{len(found.items)} of {found.total} pairs, in the order in which they were "
+                "judged. Both checkpoints began each from the same state.",
+                ("pair", "task", "seed", "outcome", "candidate", "baseline", "film"),
+            )
+            for one in found.items:
+                key = (one.task, one.seed)
+                table.row(
+                    str(one.number),
+                    one.task,
+                    str(one.seed),
+                    partial(chip, one.outcome),
+                    _steps(one.candidate.success, one.candidate.length),
+                    _steps(one.baseline.success, one.baseline.length),
+                    partial(self._watch_button, key, one),
+                    classes="picked" if key == picked else "",
+                )
+
+    def _watch_button(self, key: tuple[str, int], pair: GatePair) -> None:
+        is_made = pair.film is not None and pair.film.state == "made"
+        made = button("▶ Watch" if is_made else "Film it", lambda: self._pick(key, pair))
+        made.classes("tiny").props["aria-label"] = (
+            f"{'Watch' if is_made else 'Film'} {pair.task}, seed {pair.seed}"
+        )
+
+    async def _pick(self, key: tuple[str, int], pair: GatePair) -> None:
+        self._picked = key
+        if pair.film is None and self.view.may("film"):
+            await self._request(pair)
+        await self.load_pairs()
+
+    async def _choose(self, chosen: ValueChangeEventArguments[bool | None]) -> None:
+        self._differing = bool(chosen.value)
+        await self.load_pairs()
+
+    def _build_stages(self, stages: tuple[StageLine, ...]) -> None:
+        with card("Stages"):
+            table = Table("What ran in this cycle.", ("stage", "state", "attempts", "took", "log"))
+            for one in stages:
+                error = f"{one.state}: {one.error}" if one.error else one.state
+                table.row(
+                    one.stage,
+                    error,
+                    str(one.attempts),
+                    duration(one.seconds) if one.seconds is not None else "running",
+                    partial(self._log_button, one.stage),
+                )
+
+    def _log_button(self, stage: str) -> None:
+        button("Log", lambda: self._show_log(stage)).classes("tiny")
+
+    async def _show_log(self, stage: str) -> None:
+        log = await asyncio.to_thread(
+            stage_log, self.view.site.reader, self._run, self._cycle, stage
+        )
+        with ui.dialog() as dialog, ui.card().classes("dialog").style("max-width: 60rem"):
+            Text("h2", f"Last lines of {log.file}")
+            Text("pre", "\n".join(log.lines) or "It is empty.", "log")
+            button("Close", dialog.close)
+        dialog.open()
+
+
+def _neighbours(run: str, cycle: int, count: int) -> None:
+    with box("nav", "row", aria_label="Other cycles"):
+        if cycle:
+            link(f"← Cycle {cycle - 1}", cycle_address(run, cycle - 1))
+        if cycle + 1 < count:
+            link(f"Cycle {cycle + 1} →", cycle_address(run, cycle + 1))
+
+
+def _build_evidence(detail: CycleDetail) -> None:
+    path = detail.evidence
+    if path is None:
+        return
+    with card("The evidence"):
+        with box("div", "columns"):
+            with box("figure"):
+                words = f"{detail.verdict} The line ends at {path.value[-1]:g}."
+                chart(charts.evidence(path), words)
+                Text(
+                    "figcaption",
+                    "Only pairs that differ move the line. It stops when it crosses a bound, or "
+                    "when crossing one has become unlikely.",
+                    "muted",
+                )
+            with box("figure"):
+                low, high = 100 * path.low[-1], 100 * path.high[-1]
+                chart(
+                    charts.difference(path), f"The difference is {low:+.0f} to {high:+.0f} points"
+                )
+                Text(
+                    "figcaption",
+                    f"How much better: {low:+.0f} to {high:+.0f} points (95 %, at every look).",
+                    "muted",
+                )
+        _numbers(detail)
+        if detail.remarks:
+            with box("details"):
+                Text("summary", "For those who want the statistics")
+                for remark in detail.remarks:
+                    Text("p", remark, "small")
+
+
+def _numbers(detail: CycleDetail) -> None:
+    gate, level = detail.status.gate, detail.status.level
+    if gate is None:
+        return
+    saved = (gate.fixed_pairs or 0) - gate.pairs
+    rows = [
+        ("pairs", f"{gate.pairs} used of at most {gate.max_pairs}"),
+        ("won, lost", f"{gate.wins} won, {gate.losses} lost by the candidate"),
+        ("p for better", f"{gate.p_value:.2g}, needed: {gate.alpha_better:.2g} or less"),
+        ("e for better", f"{gate.e_value:.3g}, as strong: {1 / gate.alpha_better:.3g}"),
+    ]
+    if saved > 0:
+        rows.append(("saved", f"{saved} pairs against a test of fixed size"))
+    if level is not None and level.passed_on:
+        own = f"{level.share:.2g} of its own, {level.passed_on:.2g} passed on by "
+        rows.append(("level", f"{own}cycle {level.passed_by}"))
+    baseline = (
+        f"cycle {detail.baseline_cycle}" if detail.baseline_cycle is not None else "another run"
+    )
+    rows.append(("baseline", f"{detail.baseline[:12]} of {baseline}"))
+    definitions(rows)
+
+
+def _build_per_task(per_task: dict[str, TaskPairs]) -> None:
+    if len(per_task) < 2:
+        return
+    with card("By task"):
+        table = Table(
+            "Pairs of each task.", ("task", "pairs", "won", "lost", "candidate", "baseline")
+        )
+        for task, one in per_task.items():
+            table.row(
+                task,
+                str(one.pairs),
+                str(one.wins),
+                str(one.losses),
+                f"{one.candidate.successes} of {one.candidate.episodes}",
+                f"{one.baseline.successes} of {one.baseline.episodes}",
+            )
+
+
+def _steps(success: bool, length: int) -> str:
+    return f"{'✓' if success else '✕'} {length} steps" if length else "✓" if success else "✕"
+
+
+def _play_both() -> None:
+    """Both from the beginning, at once."""
+    ui.run_javascript(
+        "document.querySelectorAll('.films video').forEach(v => {v.currentTime = 0; v.play()})"
+    )

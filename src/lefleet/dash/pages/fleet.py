@@ -1,0 +1,131 @@
+"""Servers and robots, trouble first: which robot has some, since when, and on which server."""
+
+import time
+from functools import partial
+
+from fastapi import Request
+from nicegui import ui
+
+from lefleet.dash.pages.frame import Site, View
+from lefleet.dash.pages.parts import Part, Table, Text, Tone, bar, box, card, chip, empty
+from lefleet.queries.fleet import FleetStatus
+from lefleet.queries.fleet_cards import ChunkLatency, RobotCard, ServerCard
+from lefleet.queries.words import clock, duration
+
+_TONES: dict[str, Tone] = {"none": "good", "attention": "warn", "bad": "bad"}
+
+
+def register(site: Site) -> None:
+    @ui.page("/fleet")
+    async def fleet(request: Request) -> None:
+        view = View(site, request, "Fleet", "Fleet")
+        with view.main:
+            Text("h1", "Fleet")
+            summary = Part[tuple[int, int, int] | None](_summary)
+            trouble = Part[FleetStatus](_trouble)
+            robots = Part[tuple[RobotCard, ...]](_robots)
+            servers = Part[tuple[ServerCard, ...]](_servers)
+
+        def show(found: FleetStatus) -> None:
+            is_known = found.at is not None and not found.problem
+            troubled = len(found.troubled())
+            counts = (troubled, len(found.robots), len(found.servers))
+            summary.show(counts if is_known else None)
+            trouble.show(found)
+            robots.show(found.robots)
+            servers.show(found.servers)
+
+        await view.follow(lambda: site.fleet.status(wait_s=1.5), show, every_tick=True)
+
+
+def _summary(counts: tuple[int, int, int] | None) -> None:
+    if counts is None or not any(counts):
+        return
+    troubled, robots, servers = counts
+    with box("div", "tiles"):
+        with box("div", f"tile {'calls' if troubled else ''}"):
+            Text("strong", f"◆ {troubled}" if troubled else "✓ 0")
+            Text("span", "in trouble" if troubled else "in trouble: all is well")
+        with box("div", "tile"):
+            Text("strong", str(robots))
+            Text("span", "robots")
+        with box("div", "tile"):
+            Text("strong", str(servers))
+            Text("span", "servers")
+
+
+def _trouble(found: FleetStatus) -> None:
+    if found.at is None or found.problem or not (found.robots or found.servers):
+        with card():
+            empty(
+                "Looking for servers and robots …" if found.at is None else "No servers, no robots",
+                found.problem or "Serve a checkpoint, then drive a robot with it.",
+                commands=("lefleet serve demo", "lefleet try demo"),
+            )
+        return
+    for robot in found.troubled():
+        with card("", "bad" if robot.trouble == "bad" else "calls"):
+            with box("div", "row"):
+                Text("h2", robot.name)
+                chip(robot.state, tone=_TONES[robot.trouble], words=robot.state_text)
+                where = f"on server {robot.server}" if robot.server else "on no server"
+                Text("span", where, "muted")
+            if robot.trouble_since is not None:
+                ago = duration(time.time() - robot.trouble_since)
+                Text("p", f"In trouble since {clock(robot.trouble_since)} ({ago} ago).")
+            for remark in robot.remarks:
+                Text("p", remark)
+
+
+def _robots(robots: tuple[RobotCard, ...]) -> None:
+    if not robots:
+        return
+    with card("Robots"):
+        table = Table(
+            "The worst first. Age: of the observation behind the last executed action. Fallbacks: "
+            "ticks without a fresh action of the policy.",
+            (
+                *("robot", "state", "server", "action age", "round trip", "fallbacks"),
+                *("reconnects", "task"),
+            ),
+        )
+        for one in robots:
+            table.row(
+                one.name,
+                partial(chip, one.state, tone=_TONES[one.trouble], words=one.state_text),
+                one.server or "–",
+                f"{one.action_age_ms:.0f} ms",
+                f"{one.round_trip_ms:.0f} ms, p95 {one.round_trip_p95_ms:.0f} ms",
+                str(one.fallbacks),
+                str(one.reconnects),
+                one.task or "–",
+            )
+
+
+def _servers(servers: tuple[ServerCard, ...]) -> None:
+    if not servers:
+        return
+    with card("Servers"):
+        table = Table(
+            "Inference and wait: p50 and p95 over the chunks that were seen here.",
+            ("server", "state", "model", "robots", "load", "inference", "wait"),
+        )
+        for one in servers:
+            table.row(
+                f"{one.server} ({one.service})",
+                partial(chip, "draining" if one.draining else "ready"),
+                f"{one.model} {one.digest[:8]}, chunks of {one.chunk}",
+                f"{one.sessions} of {one.max_sessions}",
+                partial(_load, one),
+                _latency(one.inference),
+                _latency(one.queue_wait),
+            )
+
+
+def _load(server: ServerCard) -> None:
+    bar(server.load, f"load {server.load:.0%}")
+    Text("div", f"{server.load:.0%}", "muted small")
+
+
+def _latency(found: ChunkLatency | None) -> str:
+    return f"{found.p50_ms:.0f} / {found.p95_ms:.0f} ms" if found else "–"

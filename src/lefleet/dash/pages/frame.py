@@ -1,0 +1,201 @@
+"""The frame of every page: top bar, what waits for a person, live updates, and how a page acts."""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import quote
+
+from fastapi import Request
+from nicegui import ui
+
+from lefleet.actions.people import Person, Right
+from lefleet.dash.context import Context
+from lefleet.dash.live import Change, Live
+from lefleet.dash.pages.parts import Part, Text, box, card, link
+from lefleet.dash.theme import STYLESHEET
+from lefleet.errors import LeFleetError
+from lefleet.ledger import Ledger
+from lefleet.queries.approvals import open_approvals
+from lefleet.queries.fleet_watch import FleetWatch
+from lefleet.queries.runs import ApprovalStatus, RunReader
+
+_PLACES = {
+    "Runs": "/",
+    "Approvals": "/approvals",
+    "Fleet": "/fleet",
+    "Episodes": "/episodes",
+    "Knowledge": "/knowledge",
+}
+
+
+_KINDS = {
+    "promote": "promote its candidate?",
+    "escalate": "use the next rung?",
+    "constitution": "go on under changed rules?",
+    "real_hardware": "move a real robot?",
+}
+
+
+class Site:
+    """What all pages share: one for each process. It starts and stops what watches for them."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.reader = RunReader(context.ledger, context.workdir)
+        self.live = Live(self._newest)
+        self.fleet = FleetWatch(context.connect, reads_robots=context.reads_robots)
+
+    def _newest(self) -> int:
+        return self.context.ledger().feed.newest()
+
+    def start(self) -> None:
+        """In the event loop of the server."""
+        self.live.start()
+
+    def stop(self) -> None:
+        self.live.stop()
+        self.fleet.close()
+
+
+class View:
+    """One open page of one person.
+
+    `read` asks for what the page shows, in a worker thread; `show` builds it, in the event loop.
+    Both are called when the page is opened, and again whenever the ledger has changed.
+    """
+
+    def __init__(
+        self, site: Site, request: Request, place: str, title: str, *, about: str = ""
+    ) -> None:
+        """`about` is the run that the page is about."""
+        self.site = site
+        self._about = about
+        self.workdir = site.context.workdir
+        self._request = request
+        self._client = ui.context.client
+        ui.page_title(f"{title} · LeFleet")
+        ui.add_head_html(f'<link rel="stylesheet" href="{STYLESHEET}">')
+        skip = link("Skip to the content", "#content", "skip")
+        skip.props["data-skip"] = "true"
+        with box("header", "top"), box():
+            link("LeFleet", "/", "brand").props["aria-label"] = "LeFleet, all runs"
+            self._nav = Part[tuple[str, int]](self._build_nav)
+            Text("span", site.context.person(request).name, "person")
+        self._place = place
+        self.main = box("div", "content", id="content")
+        with self.main:
+            self._calls = Part[tuple[ApprovalStatus, ...]](self._build_calls)
+
+    def person(self) -> Person:
+        """Whoever opened the page; raises where that person was logged out since."""
+        return self.site.context.person(self._request)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.site.context.ledger()
+
+    def may(self, right: Right) -> bool:
+        return right in self.person().may
+
+    async def follow[Shown](
+        self, read: Callable[[], Shown], show: Callable[[Shown], None], *, every_tick: bool = False
+    ) -> None:
+        """Show it now, and again whenever something has happened; with `every_tick` about once a
+        second too, for what changes without an event."""
+
+        async def refresh() -> None:
+            try:
+                approvals, shown = await asyncio.to_thread(self._read, read)
+            except LeFleetError as error:
+                self.show_problem(error)
+                return
+            if self._client.id not in self._client.instances:
+                return
+            with self._client:
+                self._nav.show((self._place, len(approvals)))
+                self._calls.show(self._others(approvals))
+                with self.main:
+                    show(shown)
+
+        is_busy = False
+
+        async def changed(change: Change) -> None:
+            nonlocal is_busy
+            if is_busy or not (change.is_event or every_tick):
+                return
+            is_busy = True
+            try:
+                await refresh()
+            finally:
+                is_busy = False
+
+        await refresh()
+        self.site.live.changed.subscribe(changed)
+
+    def _others(self, approvals: tuple[ApprovalStatus, ...]) -> tuple[ApprovalStatus, ...]:
+        """What waits for a person and is not on this page anyway."""
+        if self._place == "Approvals":
+            return ()
+        return tuple(one for one in approvals if one.run != self._about)
+
+    def _read[Shown](self, read: Callable[[], Shown]) -> tuple[tuple[ApprovalStatus, ...], Shown]:
+        return open_approvals(self.ledger), read()
+
+    async def act[Done](
+        self, right: Right, what: Callable[[Person], Done], said: str = ""
+    ) -> Done | None:
+        """Do something for the person of this page: one action at a time, with what went wrong
+        shown. None where it could not be done."""
+        try:
+            person = self.person()
+            person.require(right)
+            done = await asyncio.to_thread(self._locked, what, person)
+        except LeFleetError as error:
+            ui.notify(str(error), type="negative", multi_line=True, timeout=0, close_button="Close")
+            return None
+        if said:
+            ui.notify(said, type="positive")
+        return done
+
+    def _locked[Done](self, what: Callable[[Person], Done], person: Person) -> Done:
+        with self.site.context.actions:
+            return what(person)
+
+    def show_problem(self, error: LeFleetError) -> None:
+        """In place of what cannot be shown."""
+        with self._client, self.main, card("This cannot be shown", "bad"):
+            Text("p", error.problem)
+            if error.remedy:
+                Text("p", error.remedy, "muted")
+            link("All runs", "/")
+
+    def _build_nav(self, shown: tuple[str, int]) -> None:
+        current, waiting = shown
+        with box("nav", "main", aria_label="Pages"):
+            for name, address in _PLACES.items():
+                made = link("", address)
+                with made:
+                    Text("span", name)
+                    if name == "Approvals" and waiting:
+                        count = Text("span", str(waiting), "count")
+                        count.props["aria-label"] = f"{waiting} waiting"
+                if name == current:
+                    made.props["aria-current"] = "page"
+
+    def _build_calls(self, approvals: tuple[ApprovalStatus, ...]) -> None:
+        for one in approvals:
+            with card("", "calls slim"), box("div", "row apart"):
+                Text("p", f"◆ {one.run} waits for your answer: {_KINDS[one.kind]}")
+                link("Answer it", f"/approvals#question-{one.id}", "chip warn")
+
+
+def run_address(run: str) -> str:
+    return f"/runs/{quote(run, safe='')}"
+
+
+def cycle_address(run: str, cycle: int) -> str:
+    return f"{run_address(run)}/cycles/{cycle}"
+
+
+def stage_film(run: str, cycle: int, stage: str, name: str) -> str:
+    """Address of a film of a run."""
+    return f"/media{run_address(run)}/cycles/{cycle}/{stage}/{quote(name, safe='')}"

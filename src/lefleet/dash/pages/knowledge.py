@@ -1,0 +1,168 @@
+"""What was learned: pages about tasks, policies and runs, to read, search and edit."""
+
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote
+
+from fastapi import Request
+from nicegui import ui
+
+from lefleet.actions.pages import edit_page
+from lefleet.dash.pages.frame import Site, View
+from lefleet.dash.pages.parts import Part, Table, Text, box, button, card, chip, empty, link
+from lefleet.knowledge import Finding
+from lefleet.knowledge.search import PageEntry, SearchHit
+from lefleet.queries import knowledge
+from lefleet.queries.knowledge import KnowledgePage
+from lefleet.queries.words import clock
+
+_EXTRAS = ["tables", "fenced-code-blocks"]
+_TONES = {"contradicted": "rollback", "replicated": "success", "human-confirmed": "success"}
+
+
+class _Listed(NamedTuple):
+    pages: list[PageEntry]
+    findings: list[Finding]
+    hits: list[SearchHit] | None
+    """None where nothing was searched for."""
+
+
+def register(site: Site) -> None:
+    @ui.page("/knowledge")
+    async def pages(request: Request, words: str = "") -> None:
+        view = View(site, request, "Knowledge", "Knowledge")
+        words = words[:200]
+        with view.main:
+            Text("h1", "Knowledge")
+            _search_field(words)
+            part = Part[_Listed](_list)
+
+        def read() -> _Listed:
+            return _Listed(
+                knowledge.pages(view.workdir),
+                knowledge.findings(view.ledger, view.workdir),
+                knowledge.search(view.workdir, words) if words.strip() else None,
+            )
+
+        await view.follow(read, part.show)
+
+    @ui.page("/knowledge/{kind}/{name}")
+    async def one_page(request: Request, kind: str, name: str) -> None:
+        view = View(site, request, "Knowledge", name.removesuffix(".md"))
+        with view.main:
+            part = Part[KnowledgePage](partial(_page, view))
+        path = f"{kind}/{name}"
+        await view.follow(lambda: knowledge.page(view.ledger, view.workdir, path), part.show)
+
+
+def _search_field(words: str) -> None:
+    """A form that works like an address: a search can be sent to somebody."""
+    field = ui.input("Search", value=words).props("outlined dense clearable")
+    field.style("max-width: 24rem")
+    field.on(
+        "keydown.enter",
+        lambda: ui.navigate.to(f"/knowledge?words={quote(field.value or '', safe='')}"),
+    )
+
+
+def _address(page: str) -> str:
+    return f"/knowledge/{quote(page)}"
+
+
+def _list(shown: _Listed) -> None:
+    if not shown.pages:
+        with card():
+            empty(
+                "No pages yet",
+                "After each cycle a run writes what it learned about tasks and policies here, with "
+                "links to the evidence. What you write is never overwritten.",
+                commands=("lefleet demo",),
+            )
+        return
+    if shown.hits is not None:
+        with card(f"{len(shown.hits)} found"):
+            for hit in shown.hits:
+                with box("div"):
+                    link(hit.page, _address(hit.page))
+                    Text("p", hit.text, "muted small")
+    for one in shown.findings:
+        with card("", "calls slim"), box("div"):
+            with box("div", "row"):
+                link(one.page, _address(one.page))
+                Text("span", one.rule, "chip warn")
+            Text("p", one.text)
+            Text("p", one.suggestion, "muted small")
+    with card():
+        table = Table(
+            "Pages, by what they are about.", ("page", "about", "status", "updated (UTC)")
+        )
+        for page in shown.pages:
+            table.row(
+                partial(link, page.name or page.page, _address(page.page)),
+                page.type or "–",
+                partial(_status, page.status or "unreadable"),
+                page.updated[:16].replace("T", " "),
+            )
+
+
+def _status(status: str) -> None:
+    chip(_TONES.get(status, ""), words=status)
+
+
+def _page(view: View, page: KnowledgePage) -> None:
+    with box("div", "row apart"):
+        with box("div", "row"):
+            link("Knowledge", "/knowledge")
+            Text("h1", page.name or page.page)
+            if page.status:
+                _status(page.status)
+        if view.may("edit"):
+            button("Edit", lambda: _edit(view, page))
+    if page.problem:
+        with card("", "bad"):
+            Text("p", f"✕ It cannot be read: {page.problem}")
+    for one in page.findings:
+        with card("", "calls slim"):
+            Text("p", f"◆ {one.rule}: {one.text} {one.suggestion}")
+    with card():
+        # Sanitised by NiceGUI; pictures from elsewhere and scripts are stopped by the CSP.
+        ui.markdown(page.body, extras=_EXTRAS).classes("prose")
+    with card("Who wrote it"):
+        theirs = ", ".join(page.human_sections)
+        Text("p", f"LeFleet, {page.updated[:16].replace('T', ' ')} UTC.", "small")
+        if theirs:
+            Text(
+                "p", f"Sections that a person changed and LeFleet leaves alone: {theirs}.", "small"
+            )
+        for edit in page.edits:
+            Text("p", f"{clock(edit.at)}: edited by {edit.who}", "small")
+
+
+async def _edit(view: View, page: KnowledgePage) -> None:
+    with ui.dialog().props("maximized") as dialog, ui.card().classes("dialog"):
+        Text("h2", f"Edit {page.page}")
+        Text(
+            "p",
+            "Markdown. What you change in a marked section becomes yours: LeFleet no longer "
+            "writes to it. Everything outside of them is yours anyway.",
+            "muted small",
+        )
+        text = ui.textarea("Text", value=page.text).props("outlined rows=24")
+        text.style("font-family: ui-monospace, monospace")
+
+        async def save() -> None:
+            saved = await view.act(
+                "edit",
+                lambda person: edit_page(
+                    view.workdir, page.page, text.value or "", page.digest, person.name
+                ),
+                "Saved.",
+            )
+            if saved is not None:
+                dialog.close()
+                ui.navigate.reload()
+
+        with box("div", "row actions"):
+            button("Save", save, "primary")
+            button("Cancel", dialog.close)
+    dialog.open()

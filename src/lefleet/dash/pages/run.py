@@ -1,0 +1,197 @@
+"""One run: where it is, why it stands still, how success rose, and what every decision rests on."""
+
+import asyncio
+
+from fastapi import Request
+from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
+
+from lefleet.actions import runs as run_actions
+from lefleet.dash.pages import run_parts
+from lefleet.dash.pages.frame import Site, View, run_address
+from lefleet.dash.pages.parts import Part, Table, Text, box, button, card, chip, command, link
+from lefleet.queries.events import EventGroup, EventPage, events
+from lefleet.queries.run import (
+    CheckpointLineage,
+    EvaluationFilm,
+    FlowStep,
+    RunDetail,
+    TrainingCurve,
+    Trouble,
+    run_detail,
+)
+from lefleet.queries.runs import BudgetUse, CycleStatus
+from lefleet.queries.words import clock, duration
+
+_GROUPS: dict[EventGroup, str] = {
+    "all": "everything",
+    "decisions": "proposals and decisions",
+    "people": "people",
+    "stages": "stages",
+    "problems": "problems",
+}
+_EVENTS = 25
+
+
+def register(site: Site) -> None:
+    @ui.page("/runs/{run}")
+    async def one_run(request: Request, run: str) -> None:
+        page = _RunPage(View(site, request, "Runs", run, about=run), run)
+        await page.view.follow(lambda: run_detail(site.reader, run), page.show, every_tick=True)
+
+
+class _RunPage:
+    """The parts of the page; each is built again only when what it shows has changed."""
+
+    def __init__(self, view: View, run: str) -> None:
+        self.view = view
+        self._run = run
+        with view.main:
+            self._head = Part[tuple[str, str, str, str | None]](self._build_head)
+            self._trouble = Part[Trouble | None](self._build_trouble)
+            self._flow = Part[tuple[FlowStep, ...]](run_parts.flow)
+            self._decisions = Part[tuple[tuple[CycleStatus, ...], str | None]](
+                lambda shown: run_parts.decisions(run, *shown)
+            )
+            with box("div", "columns"):
+                self._tasks = Part[tuple[CycleStatus, ...]](run_parts.tasks)
+                self._lineage = Part[CheckpointLineage | None](run_parts.lineage)
+            self._films = Part[tuple[EvaluationFilm, ...]](
+                lambda films: run_parts.films(run, films)
+            )
+            with box("div", "columns"):
+                self._training = Part[tuple[TrainingCurve, ...]](run_parts.training)
+                self._budgets = Part[dict[str, BudgetUse]](run_parts.budgets)
+            self._log = _EventLog(view, run)
+            self._config = Part[str](run_parts.config)
+
+    def show(self, detail: RunDetail) -> None:
+        one, status = detail.card, detail.status
+        ran = duration(one.elapsed_s) if one.elapsed_s is not None else ""
+        self._head.show((one.state, one.headline, ran, one.origin))
+        self._trouble.show(detail.trouble)
+        self._flow.show(detail.flow)
+        self._decisions.show((status.cycles, status.blessed))
+        self._tasks.show(status.cycles)
+        self._training.show(detail.curves)
+        self._lineage.show(detail.lineage)
+        self._films.show(detail.films)
+        self._budgets.show(
+            {
+                name: BudgetUse(used=float(f"{use.used:.3g}"), limit=use.limit)
+                for name, use in status.budgets.items()
+            }
+        )
+        self._config.show(detail.config)
+        self._log.changed(detail.card.changed_at)
+
+    def _build_head(self, shown: tuple[str, str, str, str | None]) -> None:
+        state, headline, ran, origin = shown
+        with box("div", "row apart"):
+            with box("div", "row"):
+                Text("h1", self._run)
+                chip(state)
+                if ran:
+                    Text("span", f"{'for' if state == 'running' else 'ran'} {ran}", "muted")
+                if origin:
+                    Text("span", f"started from {origin}", "muted")
+            with box("div", "row actions"):
+                may_run = self.view.may("run")
+                if may_run and state in ("running", "waiting"):
+                    button("Stop", self._ask_stop, "danger")
+                if may_run and state in ("stopped", "interrupted"):
+                    button("Resume", self._resume, "primary")
+                link("Report for a colleague", f"{run_address(self._run)}/report", "small")
+        if state == "running":
+            Text("p", headline, "muted")
+
+    def _build_trouble(self, trouble: Trouble | None) -> None:
+        if trouble is None:
+            return
+        is_bad = trouble.kind in ("failed", "denied", "interrupted", "unreadable")
+        with card("", "bad" if is_bad else "calls" if trouble.kind == "answer" else ""):
+            Text("h2", f"{'✕' if is_bad else '◆'} {trouble.title}")
+            Text("p", trouble.text, "why")
+            if trouble.log:
+                Text("h3", f"Last lines of {trouble.log_file}")
+                Text("pre", "\n".join(trouble.log), "log")
+            if trouble.remedy:
+                Text("p", trouble.remedy)
+            with box("div", "row actions"):
+                if trouble.approval is not None:
+                    link("Answer it", f"/approvals#question-{trouble.approval}", "chip warn")
+                elif trouble.may_resume and self.view.may("run"):
+                    button("Resume", self._resume, "primary")
+                if trouble.command:
+                    command(trouble.command)
+
+    async def _resume(self) -> None:
+        await self.view.act(
+            "run",
+            lambda person: run_actions.resume(self.view.workdir, self._run, person.name),
+            f"{self._run} goes on.",
+        )
+
+    async def _ask_stop(self) -> None:
+        with ui.dialog() as dialog, ui.card().classes("dialog"):
+            Text("h2", f"Stop {self._run}?")
+            Text("p", "The stage that is running ends; the run can be resumed from there.")
+            with box("div", "row actions"):
+                button("Stop it", lambda: dialog.submit(True), "danger")
+                button("Let it run", lambda: dialog.submit(False))
+        if await dialog:
+            ui.notify("Stopping: the stage is being ended …")
+            await self.view.act(
+                "run",
+                lambda person: run_actions.stop(self.view.workdir, self._run, person.name),
+                f"{self._run} has stopped.",
+            )
+
+
+class _EventLog:
+    """What happened, newest first, with a filter; older ones on request."""
+
+    def __init__(self, view: View, run: str) -> None:
+        self._view = view
+        self._run = run
+        self._group: EventGroup = "all"
+        self._count = _EVENTS
+        self._changed_at = 0.0
+        with card("What happened"):
+            choice = ui.select(_GROUPS, value="all", label="Show").props("outlined dense")
+            choice.style("max-width: 18rem").on_value_change(self._choose)
+            self._part = Part[EventPage](self._build)
+
+    def changed(self, at: float) -> None:
+        """The newest event is of this time."""
+        if at != self._changed_at:
+            self._changed_at = at
+            ui.timer(0.0, self._load, once=True)
+
+    async def _choose(self, chosen: ValueChangeEventArguments[EventGroup]) -> None:
+        self._group, self._count = chosen.value, _EVENTS
+        await self._load()
+
+    async def _more(self) -> None:
+        self._count = min(200, self._count * 2)
+        await self._load()
+
+    async def _load(self) -> None:
+        ledger, group, count = self._view.ledger, self._group, self._count
+        self._part.show(
+            await asyncio.to_thread(events, ledger, self._run, group=group, limit=count)
+        )
+
+    def _build(self, page: EventPage) -> None:
+        if not page.items:
+            Text("p", "Nothing of this kind has happened.", "muted")
+            return
+        table = Table("Newest first.", ("time", "cycle", "what"))
+        for one in page.items:
+            table.row(
+                clock(one.at, with_seconds=True),
+                "" if one.cycle is None else str(one.cycle),
+                f"✕ {one.text}" if one.is_problem else one.text,
+            )
+        if page.next_before is not None and self._count < 200:
+            button("Older events", self._more)

@@ -1,0 +1,184 @@
+"""Every run in a line: whether last night's runs are fine, and which one needs a person."""
+
+import time
+from functools import partial
+
+from fastapi import Request
+from nicegui import ui
+
+from lefleet.actions.people import Person
+from lefleet.actions.runs import Started, StartRequest, plan, start, templates
+from lefleet.dash.pages.frame import Site, View, run_address
+from lefleet.dash.pages.parts import Part, Table, Text, bar, box, button, card, chip, empty, link
+from lefleet.queries.runs import RunCard, RunList
+from lefleet.queries.words import duration
+
+_PAGE = 20
+
+
+def register(site: Site) -> None:
+    @ui.page("/")
+    async def runs(request: Request, offset: int = 0) -> None:
+        view = View(site, request, "Runs", "Runs")
+        with view.main:
+            with box("div", "row apart"):
+                Text("h1", "Runs")
+                if view.may("run"):
+                    button("Start a run", lambda: _start_dialog(view))
+            tiles = Part[tuple[int, int, int]](_tiles)
+            rows = Part[tuple[RunList, int]](lambda shown: _rows(shown[0]))
+
+        def show(found: RunList) -> None:
+            tiles.show((found.needing_person, found.running, found.ended))
+            # Ages change without an event, so the minute is a part of what is shown.
+            rows.show((found, int(time.time() // 60)))
+
+        first = max(0, offset)
+        await view.follow(
+            lambda: site.reader.runs(offset=first, limit=_PAGE), show, every_tick=True
+        )
+
+
+def _tiles(counts: tuple[int, int, int]) -> None:
+    needing, running, ended = counts
+    if not any(counts):
+        return
+    with box("div", "tiles"):
+        with box("div", f"tile {'calls' if needing else ''}"):
+            Text("strong", f"◆ {needing}" if needing else "✓ 0")
+            verb = "needs you" if needing == 1 else "need you"
+            Text("span", verb if needing else "need you: all is well")
+        with box("div", "tile"):
+            Text("strong", str(running))
+            Text("span", "running")
+        with box("div", "tile"):
+            Text("strong", str(ended))
+            Text("span", "ended")
+
+
+def _rows(found: RunList) -> None:
+    if not found.total:
+        with card():
+            empty(
+                "No runs yet",
+                "A run collects, trains, evaluates and decides by itself. The demo takes two "
+                "minutes on this machine; it appears here as soon as it has begun.",
+                commands=("lefleet demo",),
+            )
+        return
+    with card():
+        table = Table(
+            "Those that need you come first, then running ones, then the others.",
+            ("run", "state", "what it does", "cycle", "best success", "budget", "last change"),
+        )
+        for one in found.items:
+            table.row(
+                partial(link, one.id, run_address(one.id)),
+                partial(chip, one.state),
+                partial(_doing, one),
+                _cycle(one),
+                partial(_success, one),
+                partial(_budget, one),
+                f"{duration(time.time() - one.changed_at)} ago",
+            )
+        _pager(found.offset, found.total)
+
+
+def _doing(one: RunCard) -> None:
+    Text("div", one.headline)
+    if one.progress is not None:
+        bar(one.progress, f"{one.stage} {one.progress:.0%} done")
+
+
+def _cycle(one: RunCard) -> str:
+    if one.cycle is None:
+        return "–"
+    return f"{one.cycle} ({one.cycle + 1} of {one.cycles})" if one.cycles else str(one.cycle)
+
+
+def _success(one: RunCard) -> None:
+    if one.success_rate is None or one.interval is None:
+        Text("span", "none blessed yet", "muted")
+        return
+    low, high = one.interval
+    with box("span"):
+        Text("strong", f"{one.success_rate:.0%}")
+        Text("div", f"{low:.0%} to {high:.0%}", "muted small")
+
+
+def _budget(one: RunCard) -> None:
+    """The budget that is used up most."""
+    limited = {name: use for name, use in one.budgets.items() if use.limit}
+    if not limited:
+        return
+    name, use = max(limited.items(), key=lambda item: item[1].used / item[1].limit)
+    words = f"{use.used:.3g} of {use.limit:g} {name.replace('_', ' ')}"
+    bar(use.used / use.limit, words)
+    Text("div", words, "muted small")
+
+
+def _pager(offset: int, total: int) -> None:
+    if total <= _PAGE:
+        return
+    last = min(total, offset + _PAGE)
+    with box("nav", "row apart", aria_label="More runs"):
+        Text("span", f"{offset + 1} to {last} of {total}", "muted small")
+        with box("span", "row"):
+            if offset:
+                link("← Newer", f"/?offset={max(0, offset - _PAGE)}")
+            if last < total:
+                link("Older →", f"/?offset={last}")
+
+
+def _start_dialog(view: View) -> None:
+    """Start a run from a config that is here already."""
+    known = templates(view.workdir, view.site.context.configs)
+    configs = {one.id: one.config for one in known}
+    with ui.dialog() as dialog, ui.card().classes("dialog"):
+        Text("h2", "Start a run")
+        chosen = ui.select({one.id: one.name for one in known}, label="Config", value=known[0].id)
+        name = ui.input("Name", value=time.strftime("run-%m%d-%H%M"))
+        with box("div", "row"):
+            cycles = ui.number("Cycles (empty: as in the config)", min=1, precision=0)
+            promote = ui.select(
+                {"": "as in the config", "auto": "by itself", "human": "ask a person"},
+                label="Promotions",
+                value="",
+            )
+        for field in (chosen, name, cycles, promote):
+            field.props("outlined dense")
+        with box("details"):
+            Text("summary", "The config")
+            shown = Text("pre", configs[chosen.value], "log")
+        chosen.on_value_change(lambda: shown.set_text(configs[chosen.value]))
+        planned = box("div")
+
+        def request() -> StartRequest:
+            return StartRequest(
+                template=chosen.value,
+                name=name.value.strip(),
+                cycles=int(cycles.value) if cycles.value else None,
+                promote=promote.value or None,
+            )
+
+        def planning(_: Person) -> list[str]:
+            return plan(view.workdir, view.site.context.configs, request())
+
+        def starting(person: Person) -> Started:
+            return start(view.workdir, view.site.context.configs, request(), person.name)
+
+        async def show_plan() -> None:
+            if (lines := await view.act("run", planning)) is not None:
+                planned.clear()
+                with planned:
+                    Text("pre", "\n".join(lines), "log")
+
+        async def begin() -> None:
+            if (begun := await view.act("run", starting)) is not None:
+                ui.navigate.to(run_address(begun.run))
+
+        with box("div", "row actions"):
+            button("Start", begin, "primary")
+            button("Plan only", show_plan)
+            button("Cancel", dialog.close)
+    dialog.open()
