@@ -9,12 +9,14 @@ from lefleet.cli.approvals import APPROVAL_COMMANDS
 from lefleet.cli.certs import CERTS_COMMANDS
 from lefleet.cli.commands import COMMANDS
 from lefleet.cli.constitution import CONSTITUTION_COMMANDS
+from lefleet.cli.dash import DASH_COMMANDS
 from lefleet.cli.episodes import EPISODE_COMMANDS
+from lefleet.cli.films import FILM_COMMANDS
 from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
 from lefleet.cli.overview import GROUPS, NESTED, overview, requested_help
 
-ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS}
-ALL |= APPROVAL_COMMANDS | CONSTITUTION_COMMANDS | KNOWLEDGE_COMMANDS
+ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS, **FILM_COMMANDS}
+ALL |= APPROVAL_COMMANDS | CONSTITUTION_COMMANDS | DASH_COMMANDS | KNOWLEDGE_COMMANDS
 DOES = {name: does for group in GROUPS.values() for name, does in group.items()}
 DOES |= {f"{first} {second}": does for first in NESTED for second, does in NESTED[first].items()}
 
@@ -42,6 +44,14 @@ def test_help_of_a_command_of_two_words_lists_the_second_ones():
     text = requested_help(["certs", "--help"])
     assert all(f"  {name} " in text for name in NESTED["certs"])
     assert requested_help(["certs", "init", "--help"]) is None
+
+
+def test_a_command_may_have_commands_below_it():
+    text = requested_help(["dash", "token", "--help"])
+    assert text.startswith("usage: lefleet dash token {add,list,revoke}")
+    assert all(f"  {name} " in text for name in NESTED["dash token"])
+    for line in (["dash", "--help"], ["dash", "token", "add", "--help"], ["dash"]):
+        assert requested_help(line) is None
 
 
 def test_the_overview_needs_neither_the_parser_nor_the_records():

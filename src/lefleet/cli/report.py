@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -14,6 +15,7 @@ from rich.text import Text
 from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
+from lefleet.dash.address import running
 from lefleet.errors import Denied
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.activity import Activity
@@ -42,6 +44,8 @@ def report(ledger: Ledger, workdir: Path, run: str, *, as_json: bool) -> int:
         print(f"Then: {resume_hint(run, workdir)}", file=sys.stderr)
         return Denied.exit_code
     if row.state == "waiting":
+        if not as_json:
+            print(dashboard_line(workdir, run))
         return WAITING
     if not as_json:
         status = run_status(ledger, workdir, row)
@@ -195,6 +199,7 @@ def _what_next(status: RunStatus, folder: Path, config: RunConfig) -> None:
         print(f"Plot:       {folder / PLOT}")
     print(f"Videos:     {_videos(folder, config)}")
     program, flag = _program(), workdir_flag(folder.parent)
+    print(dashboard_line(folder.parent, status.id))
     print(f"Learned:    {program} knowledge show {status.id}{flag}")
     if status.blessed_path:
         print(f"Blessed:    {status.blessed_path}")
@@ -223,6 +228,13 @@ def _program() -> str:
     if Path(called).name != "lefleet" or called == shutil.which("lefleet"):
         return "lefleet"
     return shlex.quote(called)
+
+
+def dashboard_line(workdir: Path, run: str) -> str:
+    """Where a run can be seen in a browser, or how to start what shows it."""
+    if (address := running(workdir)) is not None:
+        return f"Dashboard:  {address}/runs/{quote(run, safe='')}"
+    return f"Dashboard:  {_program()} dash{workdir_flag(workdir)}"
 
 
 def resume_hint(run: str, workdir: Path) -> str:

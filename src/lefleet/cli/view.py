@@ -20,6 +20,7 @@ from lefleet.cli.output import print_json_line, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import ProgressLines, Show, show_progress
 from lefleet.cli.report import (
+    dashboard_line,
     label,
     report,
     resume_hint,
@@ -152,6 +153,7 @@ def attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
     state = happened
     try:
         if happened not in ("finished", "waiting"):
+            print(dashboard_line(workdir, name), file=sys.stderr)
             with interruptible(), closing(read_ledger(workdir)) as ledger:
                 state = _view(ledger, workdir, name)
     except KeyboardInterrupt:
