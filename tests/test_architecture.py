@@ -63,7 +63,8 @@ MAY_IMPORT["queries"] = {"errors", "records", "stats", "process", "stages", "led
 MAY_IMPORT["queries"] |= {"knowledge", "recording"}
 MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution"}
 MAY_IMPORT["dash"] = {"errors", "records", "process", "ledger", "queries", "actions"}
-MAY_IMPORT["cli"] |= {"queries", "actions", "dash"}
+MAY_IMPORT["reports"] = {"errors", "records", "stages", "queries"}
+MAY_IMPORT["cli"] |= {"queries", "actions", "dash", "reports"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"},

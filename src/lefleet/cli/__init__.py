@@ -9,6 +9,7 @@
     stages        collect, train, eval, improve, compare
     runs          demo, run, resume, stop
     approvals     approve, reject
+    films         film
     events        events of a run as lines
     constitution  constitution check, explain, diff, init
     knowledge     knowledge show, lint, search, update
@@ -17,6 +18,7 @@
     trial_view    a trial as a table, as lines, and its summary
     view          status, and the view of a run until it ends
     report        the state and the results of runs
+    run_report    report: one HTML file about a run
     serve         serve, replay
     contract      contract
     network       router; how commands connect, and their errors

@@ -154,7 +154,16 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
 
             return ping_service(command)
         case _:
-            from lefleet.cli import approvals, certs, constitution, dash, episodes, films, knowledge
+            from lefleet.cli import (
+                approvals,
+                certs,
+                constitution,
+                dash,
+                episodes,
+                films,
+                knowledge,
+                run_report,
+            )
 
             match command:
                 case approvals.AnswerCommand():
@@ -175,4 +184,6 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                     return films.film(command)
                 case knowledge.KnowledgeOptions():
                     return knowledge.run_knowledge(command)
+                case run_report.ReportCommand():
+                    return run_report.write_run_report(command)
             raise AssertionError(f"no function runs {command}")

@@ -17,6 +17,7 @@ GROUPS = {
         "reject": "Say no to what a run waits for.",
         "status": "Show the results and the state of runs.",
         "dash": "Look at runs, robots and episodes in a browser, and answer what runs ask.",
+        "report": "Write one HTML file about a run, to send to a colleague.",
         "film": "Film pairs of a gate: both checkpoints on the same seed.",
         "knowledge": "Read what runs have taught about tasks and policies, with its evidence.",
     },

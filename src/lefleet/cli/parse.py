@@ -74,9 +74,10 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.episodes import EPISODE_COMMANDS
     from lefleet.cli.films import FILM_COMMANDS
     from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
+    from lefleet.cli.run_report import REPORT_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
-    others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS
+    others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS | REPORT_COMMANDS
     return others[name]
 
 

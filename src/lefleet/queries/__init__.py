@@ -15,6 +15,7 @@
     dataset_files  files of a LeRobotDataset, read without LeRobot
     kept       answers that stay the same until their files change
     knowledge  knowledge pages with status, findings and who edited them
+    seeds      the first seed of every stage of a run
     fleet      servers and robots as they report themselves, and which of them has trouble
     fleet_cards  one server and one robot
     fleet_watch  looks at them again and again, while somebody wants to know
