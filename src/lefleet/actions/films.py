@@ -18,7 +18,7 @@ from threading import Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from lefleet.constitution import Rules, installed, restored
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, LeFleetError, Unknown
 from lefleet.ledger import read_ledger
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.rules import begin_rules
@@ -68,12 +68,12 @@ class FilmableGate:
         return chosen_pairs(self.pairs, number)
 
     def pair(self, task: str, seed: int) -> Trial:
-        """The pair of this task and seed, or BadInput."""
+        """The pair of this task and seed; Unknown where the gate judged none."""
         trial = Trial(task, seed)
         if not any(one.trial == trial for one in self.pairs):
             tasks = ", ".join(sorted({one.trial.task for one in self.pairs}))
             seeds = [one.trial.seed for one in self.pairs]
-            raise BadInput(
+            raise Unknown(
                 f"task, seed: the gate judged no pair of {task} with seed {seed}.",
                 f"Its tasks are {tasks}, its seeds {min(seeds)} to {max(seeds)}.",
             )
@@ -81,13 +81,13 @@ class FilmableGate:
 
 
 def find_gate(workdir: Path, run: str, cycle: int) -> FilmableGate:
-    """The gate of a cycle. BadInput where there is none, or its pairs cannot be filmed; Denied
-    where the rules of its run do not allow it any more."""
+    """The gate of a cycle. Unknown where there is none, BadInput where its pairs cannot be filmed,
+    Denied where the rules of its run do not allow it any more."""
     with closing(read_ledger(workdir)) as ledger:
         row = find(ledger, run)
         attempt = ledger.episodes.gate(row.id, cycle)
         if attempt is None or not isinstance(attempt.request, CompareRequest):
-            raise BadInput(
+            raise Unknown(
                 f"cycle: {run} has no finished gate in cycle {cycle}.",
                 f"Which cycles have one: lefleet status {run}",
             )

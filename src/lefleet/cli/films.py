@@ -15,7 +15,7 @@ from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
 from lefleet.errors import BadInput
-from lefleet.stages.films import FILMS, FilmedEpisode, PairFilm
+from lefleet.stages.films import FILMS, EpisodeFilm, PairFilm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def _lines(made: PairFilm, folder: Path) -> Iterator[str]:
         yield f"  {name} {_ended(episode)}: {folder / episode.video}"
 
 
-def _ended(episode: FilmedEpisode) -> str:
+def _ended(episode: EpisodeFilm) -> str:
     how = "succeeded" if episode.success else "failed"
     other = "" if episode.is_same else " (not as in the gate: this machine computes otherwise)"
     return f"{how} after {episode.length} steps{other}"

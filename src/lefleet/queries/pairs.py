@@ -11,15 +11,14 @@ from lefleet.loop.runs import find
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
 from lefleet.records import CompareRequest, ComparisonRecord
 from lefleet.records.border import Strict
-from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.films import JudgedPair, PairFilm, read_film
-from lefleet.stages.verdict import Trial, pair_order
+from lefleet.stages.verdict import Trial, pair_order, simulated_order
 
 PairResult = Literal["won", "lost", "both", "neither"]
 """Of the candidate; both or neither of the two checkpoints succeeded."""
 
 
-class EpisodeOutcome(Strict, frozen=True, kw_only=True):
+class PairEpisode(Strict, frozen=True, kw_only=True):
     """How one checkpoint's episode ended."""
 
     success: bool
@@ -36,8 +35,8 @@ class GatePair(Strict, frozen=True, kw_only=True):
     task: str
     seed: int
     outcome: PairResult
-    candidate: EpisodeOutcome
-    baseline: EpisodeOutcome
+    candidate: PairEpisode
+    baseline: PairEpisode
     film: PairFilm | None
 
 
@@ -93,13 +92,11 @@ def _judged(ledger: Ledger, run: str, cycle: int) -> list[tuple[int, GateEpisode
 
 
 def _order(request: CompareRequest, episodes: Sequence[GateEpisode], count: int) -> list[Trial]:
-    """The beginning of a gate's order, which does not depend on how many pairs were planned."""
-    if request.env:
-        # The environment determined the tasks; the gate took them in the order of its episodes.
-        tasks = tuple(dict.fromkeys(one.task for one in episodes))
-    else:
-        tasks = resolve_tasks(request.tasks)
-    return pair_order(tasks, request.seed, count)
+    """The pairs that were judged: any beginning of a gate's order is the order of fewer pairs."""
+    if not request.env:
+        return simulated_order(request)[:count]
+    # The environment determined the tasks; the gate took them in the order of its episodes.
+    return pair_order(tuple(dict.fromkeys(one.task for one in episodes)), request.seed, count)
 
 
 def _pair(gate: Path, number: int, ours: GateEpisode, theirs: GateEpisode) -> GatePair:
@@ -120,5 +117,5 @@ def _result(candidate: bool, baseline: bool) -> PairResult:
     return "won" if candidate else "lost"
 
 
-def _outcome(episode: GateEpisode) -> EpisodeOutcome:
-    return EpisodeOutcome(success=episode.success, progress=episode.progress, length=episode.length)
+def _outcome(episode: GateEpisode) -> PairEpisode:
+    return PairEpisode(success=episode.success, progress=episode.progress, length=episode.length)

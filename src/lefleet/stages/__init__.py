@@ -9,6 +9,7 @@
     datasets        LeRobotDatasets: write, choose, describe, merge
     gather          which episodes run in which batch; roll out until enough are kept
     verdict         pairs of episodes, in a fixed order, to a verdict
+    films           pairs of a gate, run again with the camera on
     outcomes        trials recorded elsewhere to a verdict
     outcomes_csv    trials in a CSV file
     eval_info       what lerobot-eval wrote of every episode

@@ -48,7 +48,7 @@ ROLES: tuple[PolicyRole, ...] = ("candidate", "baseline")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 
 
-class FilmedEpisode(Strict, frozen=True, kw_only=True):
+class EpisodeFilm(Strict, frozen=True, kw_only=True):
     """The film of one policy's episode."""
 
     video: str
@@ -71,9 +71,9 @@ class PairFilm(Strict, frozen=True, kw_only=True):
     """When, in seconds since 1970."""
     problem: str = ""
     """Why they could not be made, and what to do."""
-    candidate: FilmedEpisode | None = None
+    candidate: EpisodeFilm | None = None
     """None until they are made."""
-    baseline: FilmedEpisode | None = None
+    baseline: EpisodeFilm | None = None
 
     @property
     def trial(self) -> Trial:
@@ -284,7 +284,7 @@ def _finish(
         now, before = finished[role], recorded[role]
         video = _video(gate, film.trial, role)
         _publish(Path(now.video), video)
-        episodes[role] = FilmedEpisode(
+        episodes[role] = EpisodeFilm(
             video=video.name,
             success=now.success,
             length=now.length,
