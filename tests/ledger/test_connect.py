@@ -186,6 +186,22 @@ def test_an_older_ledger_is_migrated_and_keeps_its_rows(older):
     ledger.close()
 
 
+@pytest.mark.parametrize("revision", ["0002", "0003"])
+def test_a_ledger_of_any_older_lefleet_gets_labels_and_edits(older, revision):
+    config = Config()
+    config.set_main_option("script_location", str(connect._MIGRATIONS))
+    with create_engine(f"sqlite:///{older / 'ledger.db'}").begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    ledger = open_ledger(older, create=False)
+    _, is_new = ledger.labels.add("/data", 0, True, source="page", who="anna", key="k")
+    ledger.sections.add_edit("tasks/push.md", "anna", "a", "b")
+    assert (is_new, [one.id for one in ledger.runs()]) == (True, ["r"])
+    ledger.close()
+    with create_engine(f"sqlite:///{older / 'ledger.db'}").connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+
+
 def test_an_older_ledger_is_not_migrated_by_those_who_only_look_or_stop(older):
     for opening in (read_ledger, lambda workdir: open_ledger(workdir, migrate=False)):
         with pytest.raises(BadInput, match=r"older lefleet \(schema 0001\).*lefleet resume"):

@@ -47,6 +47,17 @@ def test_the_same_state_again_changes_nothing(ledger):
     assert kinds(ledger).count("run_finished") == 1
 
 
+def test_events_of_a_run_tell_who_did_it(ledger):
+    ledger.create_run("s", {}, {"run": "r", "cycle": 2}, by="anna")
+    ledger.request_stop("s", by="ben (token)")
+    ledger.resume_run("s", {"cycles": 3}, by="cleo")
+    told = {event.kind: event.data for event in ledger.events("s")}
+    assert told["run_created"] == {"origin": "r:2", "by": "anna"}
+    assert told["stop_requested"] == {"by": "ben (token)"}
+    assert told["run_resumed"] == {"by": "cleo"}
+    assert "by" not in ledger.events("r")[0].data
+
+
 def test_a_request_to_stop_stays_until_the_run_is_resumed(ledger):
     ledger.request_stop("r")
     assert ledger.run("r").stop_requested

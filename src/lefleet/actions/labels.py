@@ -131,7 +131,11 @@ def _label(ledger: Ledger | None, root: Path, wanted: _Wanted) -> LabelResult:
         note=wanted.note,
         key=wanted.key or uuid4().hex,
     )
-    _complete(ledger, root)
+    try:
+        _complete(ledger, root)
+    except OSError:
+        ledger.labels.drop(row)
+        raise
     return _result(root, as_label(row), is_new=True)
 
 

@@ -1,9 +1,9 @@
-"""What people said of recorded episodes: one row per label, and a row is never taken out again."""
+"""What people said of recorded episodes: one row per label; a later one is another row."""
 
 import time
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, TextClause, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Engine, TextClause, delete, func, insert, select, text, update
 
 from lefleet.ledger import schema
 
@@ -89,6 +89,12 @@ class LabelStore:
         table = schema.episode_label
         with self._engine.begin() as connection:
             connection.execute(update(table).where(table.c.id == row.id).values(is_written=True))
+
+    def drop(self, row: LabelRow) -> None:
+        """It could not be written to its dataset, and whoever said it is told so."""
+        table = schema.episode_label
+        with self._engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.id == row.id))
 
     def of_dataset(self, dataset: str, offset: int = 0, limit: int = 50) -> list[LabelRow]:
         """Labels of all its episodes, newest first."""

@@ -221,7 +221,7 @@ episode_label = Table(
     Index("label_of_episode", "dataset", "episode"),
     Index(
         "unwritten_label",
-        "dataset",
+        "id",
         sqlite_where=text("is_written = 0"),
         postgresql_where=text("NOT is_written"),
     ),

@@ -24,7 +24,7 @@ def upgrade() -> None:
         Index("label_of_episode", "dataset", "episode"),
         Index(
             "unwritten_label",
-            "dataset",
+            "id",
             sqlite_where=text("is_written = 0"),
             postgresql_where=text("NOT is_written"),
         ),
