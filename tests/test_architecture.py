@@ -63,6 +63,7 @@ MAY_IMPORT["queries"] = {"errors", "records", "stats", "process", "stages", "led
 MAY_IMPORT["queries"] |= {"knowledge", "recording"}
 MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution"}
 MAY_IMPORT["dash"] = {"errors", "records", "process", "ledger", "queries", "actions"}
+MAY_IMPORT["dash"] |= {"server.rates"}
 MAY_IMPORT["reports"] = {"errors", "records", "stages", "queries"}
 MAY_IMPORT["cli"] |= {"queries", "actions", "dash", "reports"}
 STARTERS = {

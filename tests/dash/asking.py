@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
 from lefleet.dash.guard import Guard
@@ -65,7 +66,7 @@ def guard(
     hosts: AllowedHosts | None = None,
 ) -> Guard:
     """One where everybody needs a token, unless the test says which users do not."""
-    hosts = hosts or allowed_hosts(bound, named)
+    hosts = hosts or allowed_hosts(ip_address(bound), bound, named)
     return Guard(app, TokenFile(workdir), hosts, users=users)
 
 

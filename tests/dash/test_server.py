@@ -129,6 +129,14 @@ def test_one_that_was_killed_leaves_no_address_that_counts(tmp_path, folder):
             pass
 
 
+@pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.2"])
+def test_it_listens_where_it_is_told(tmp_path, folder, host):
+    with dashboard(tmp_path, "--port", "0", "--host", host, folder=folder) as (_, url):
+        assert httpx.get(url).status_code == 200
+        with raw(url) as say:
+            assert b" 403 " in say("GET / HTTP/1.1", "Host: evil.com")
+
+
 def test_json_says_the_same(tmp_path, folder):
     with child("dash", "--workdir", str(tmp_path), "--port=0", "--json", folder=folder) as process:
         process.wait_for(lambda one: one.out)

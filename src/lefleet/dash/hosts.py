@@ -44,23 +44,20 @@ class AllowedHosts:
         return f"{'https' if name in self.over_tls else 'http'}://{host}"
 
 
-def allowed_hosts(bound: str, named: Iterable[str] = ()) -> AllowedHosts:
-    """For a server that is bound to the address `bound` and is also known by the names that a
-    person gave, each with https:// in front where a proxy does TLS."""
-    address = ip_address(bound)
-    names = {str(address)}
-    if address.is_loopback:
-        names |= {"localhost", "127.0.0.1", "::1"}
-    else:
+def allowed_hosts(bound: IpAddress, host: str = "", named: Iterable[str] = ()) -> AllowedHosts:
+    """For a server that a person bound to `host`, which has the address `bound`. `named` are more
+    names that it is known by, each with https:// in front where a proxy does TLS."""
+    names = {str(bound), host.lower(), "localhost", "127.0.0.1", "::1"}
+    if not bound.is_loopback:
         own = socket.gethostname().lower()
-        names |= {"localhost", "127.0.0.1", "::1", own, f"{own.partition('.')[0]}.local"}
+        names |= {own, f"{own.partition('.')[0]}.local"}
     over_tls = set()
     for given in named:
         name = _named(given)
         names.add(name)
         if given.lower().startswith(_TLS):
             over_tls.add(name)
-    return AllowedHosts(frozenset(names), frozenset(over_tls), any_address=address.is_unspecified)
+    return AllowedHosts(frozenset(names), frozenset(over_tls), any_address=bound.is_unspecified)
 
 
 def port_of(origin: str) -> str:

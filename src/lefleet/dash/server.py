@@ -62,11 +62,11 @@ def serve(
     bound = bound_address(host)
     if not 0 <= port <= 65535:
         raise BadInput(f"port: {port} is not between 0 and 65535.")
+    hosts = allowed_hosts(bound, host, named)
     needs_token = bool(named) or not bound.is_loopback
     tokens = TokenFile(context.workdir)
     if needs_token:
         _require_token(tokens, context.workdir, host, named)
-    hosts = allowed_hosts(str(bound), [host, *named])
     with only_one(context.workdir), closing(_listen(bound, port)) as listener:
         knows_users = can_tell()
         users = own_users() if knows_users else None
@@ -92,10 +92,12 @@ def create_app(context: Context) -> "FastAPI":
     from fastapi import FastAPI
 
     from lefleet.dash import api, media, pages
+    from lefleet.dash.api.errors import answer_errors
 
-    app = FastAPI(title="LeFleet", openapi_url="/api/openapi.json", docs_url=None, redoc_url=None)
-    app.include_router(api.router(context))
+    app = FastAPI(openapi_url=None)
+    app.mount(api.PREFIX, api.create_api(context))
     app.include_router(media.router(context))
+    answer_errors(app)
     pages.register(context)
     nicegui_setup.mount_pages(app)
     return app
