@@ -15,7 +15,6 @@ from lefleet.queries.dataset_files import (
     EPISODES,
     EpisodeEntry,
     LeRobotInfo,
-    is_recording,
     read_entries,
 )
 
@@ -39,7 +38,7 @@ class EpisodeIndex:
         return sum(len(entries) for _, entries in list(self._read.values()))
 
     def find(self, info: LeRobotInfo, wanted: Iterable[int] | None) -> dict[int, EpisodeEntry]:
-        """Those of the `wanted` episodes that have metadata; all by default."""
+        """Those of the `wanted` episodes whose metadata can be read; all by default."""
         if info.total_episodes > _MOST_EPISODES:
             raise BadInput(
                 f"It has {info.total_episodes} episodes, and at most {_MOST_EPISODES} are shown."
@@ -84,15 +83,13 @@ class EpisodeIndex:
         return found
 
     def _entries(self, files: dict[str, _Stamp], names: Iterable[str]) -> dict[int, EpisodeEntry]:
-        """A file that is being written is left out; it is read when it is complete."""
+        """A file that cannot be read is left out: it may be complete the next time."""
         found: dict[int, EpisodeEntry] = {}
         for name in names:
             if name not in self._read:
                 try:
                     entries = read_entries(self._root / EPISODES / name, self._cameras)
                 except BadInput:
-                    if not is_recording(self._root):
-                        raise
                     continue
                 self._read[name] = (files[name], entries)
             found |= {entry.index: entry for entry in self._read[name][1]}

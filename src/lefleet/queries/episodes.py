@@ -1,6 +1,7 @@
 """Recorded episodes: lists of them, and one whole with its tracks, films and labels."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -8,7 +9,15 @@ import msgspec
 
 from lefleet.errors import BadInput, LeFleetError, Unknown
 from lefleet.ledger import Ledger
-from lefleet.queries.dataset_files import EpisodeEntry, LeRobotInfo, is_recording, path_in, shown
+from lefleet.queries.dataset_files import (
+    EpisodeEntry,
+    LeRobotInfo,
+    first_line,
+    is_recording,
+    path_in,
+    require_file,
+    shown,
+)
 from lefleet.queries.datasets import DatasetPlace, info_of, place_of
 from lefleet.queries.episode_index import index_of
 from lefleet.queries.labels import LabelCard, LabelEntry, history, label_card, labels_of
@@ -16,10 +25,12 @@ from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
 from lefleet.queries.tracks import Tracks, read_tracks
 from lefleet.recording import FrameProvenance, read_provenance
 from lefleet.recording.labels import EpisodeLabel, standing
+from lefleet.recording.provenance import FILE as PROVENANCE
 from lefleet.records.border import Strict
 
 LabelFilter = Literal["", "success", "failure", "unlabelled"]
 _LABELS: tuple[LabelFilter, ...] = get_args(LabelFilter)
+_LARGEST_PROVENANCE = 1 << 40
 _MOST_FRAMES = 100_000
 """Of an episode whose frames are counted by where they came from."""
 
@@ -123,20 +134,22 @@ def episode(
     place = place_of(ledger, workdir, folders, dataset)
     opened = _Opened(ledger, place)
     entry = opened.entry(index)
-    rows, problem = opened.provenance(index)
-    tracks = Tracks()
+    card = opened.card(index, entry)
+    problems, tracks, said = [card.problem], Tracks(), list[LabelEntry]()
     try:
         tracks = read_tracks(place.root, opened.info, entry)
     except LeFleetError as error:
-        problem = f"{problem} {error.problem}".strip()
-    card = opened.card(index, entry)
+        problems.append(error.problem)
+    with suppress(LeFleetError):  # The card says why.
+        said = history(place.root, ledger.labels.history(str(place.root), index), index)
     numbers = opened.selected(task, label)
-    said = ledger.labels.history(str(place.root), index)
+    rows, _ = opened.provenance(index)
+    fields = msgspec.structs.asdict(card)
     return EpisodeDetail(
-        **{**msgspec.structs.asdict(card), "problem": problem},
+        **{**fields, "problem": " ".join(one for one in problems if one)},
         dataset=dataset,
         episodes=opened.count,
-        history=tuple(history(place.root, said, index)),
+        history=tuple(said),
         tracks=tracks,
         checkpoints=_checkpoints(ledger, rows),
         previous=max((one for one in numbers if one < index), default=None),
@@ -176,10 +189,14 @@ class _Opened:
         self.place = place
         self.info: LeRobotInfo = info_of(place.root)
         self._index = index_of(place.root)
-        labels = labels_of(place.root, ledger.labels.unwritten(str(place.root)))
-        self._labels: dict[int, EpisodeLabel] = {
-            number: stack[-1] for number, stack in standing(labels).items()
-        }
+        self._problem = ""
+        self._labels: dict[int, EpisodeLabel] = {}
+        try:
+            unwritten = ledger.labels.unwritten(str(place.root))
+            stacks = standing(labels_of(place.root, unwritten))
+            self._labels = {number: stack[-1] for number, stack in stacks.items()}
+        except LeFleetError as error:
+            self._problem = error.problem
         self.count = self._count()
 
     def _count(self) -> int:
@@ -213,15 +230,18 @@ class _Opened:
 
     def entry(self, number: int) -> EpisodeEntry:
         """Unknown where there is no such episode."""
-        found = self.entries([number]) if 0 <= number < self.count else {}
-        if number not in found:
+        if not 0 <= number < self.count:
             has = f"It has episodes 0 to {self.count - 1}." if self.count else "It has none."
             raise Unknown(f"episode: {self.place.name} has no episode {number}.", has)
+        found = self.entries([number])
+        if number not in found:
+            raise BadInput(f"episode: the metadata of episode {number} cannot be read.")
         return found[number]
 
     def card(self, number: int, entry: EpisodeEntry | None) -> EpisodeCard:
         said = self._labels.get(number)
         rows, problem = self.provenance(number)
+        problems = [problem, self._problem, "" if entry else "Its metadata cannot be read."]
         counts = _frame_counts(rows)
         videos = entry.videos if entry else {}
         return EpisodeCard(
@@ -236,15 +256,18 @@ class _Opened:
                 EpisodeVideo(camera=camera, from_s=one.from_s, to_s=one.to_s)
                 for camera, one in videos.items()
             ),
-            problem=problem if entry else "Its metadata are missing.",
+            problem=" ".join(one for one in problems if one),
         )
 
     def provenance(self, number: int) -> tuple[list[FrameProvenance], str]:
         """Where its frames came from, and why that cannot be read."""
+        path = self.place.root / PROVENANCE
         try:
+            if path.exists():
+                require_file(path, _LARGEST_PROVENANCE)
             return read_provenance(self.place.root, number, _MOST_FRAMES), ""
-        except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-            return [], f"provenance.jsonl cannot be read: {error}."
+        except (LeFleetError, msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+            return [], f"{PROVENANCE}: it cannot be read: {first_line(error)}."
 
 
 def _frame_counts(rows: Sequence[FrameProvenance]) -> FrameCounts | None:
