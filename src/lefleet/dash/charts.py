@@ -32,9 +32,13 @@ def _base(**parts: Any) -> Options:
         "textStyle": text,
         "grid": {"left": 52, "right": 18, "top": 42, "bottom": 46},
         "legend": {
+            "type": "scroll",
             "top": 0,
             "left": 0,
             "itemWidth": 18,
+            "pageIconColor": tone["ink"],
+            "pageIconInactiveColor": tone["line"],
+            "pageTextStyle": {"color": tone["muted"]},
             "textStyle": {**text, "color": tone["ink"]},
         },
         "tooltip": {
@@ -206,9 +210,7 @@ def tracks(times: Sequence[float], columns: Mapping[str, Sequence[float | None]]
         line = _line(name, times, values, tone[names[number % len(names)]])
         line["lineStyle"]["type"] = kinds[number // len(names) % len(kinds)]
         lines.append(line)
-    chart = _base(xAxis=_axis("seconds", is_x=True), yAxis=_axis(""), series=lines)
-    chart["legend"] |= {"type": "scroll"}
-    return chart
+    return _base(xAxis=_axis("seconds", is_x=True), yAxis=_axis(""), series=lines)
 
 
 def _line(

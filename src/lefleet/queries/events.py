@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from lefleet.ledger import EventRow, Ledger
+from lefleet.loop.runs import find
 from lefleet.queries.paging import checked
 from lefleet.records.border import Strict
 
@@ -36,7 +37,7 @@ class EventLine(Strict, frozen=True, kw_only=True):
     kind: str
     cycle: int | None
     text: str
-    """For a person; the kind where the event is only for programs."""
+    """For a person."""
     is_problem: bool
 
 
@@ -56,8 +57,9 @@ def events(
     group: EventGroup = "all",
     limit: int = 50,
 ) -> EventPage:
-    """Events of a run with an id below `before`."""
+    """Events of a run with an id below `before`. Unknown: there is no such run."""
     _, limit = checked(0, limit)
+    run = find(ledger, run).id
     rows = ledger.feed.recent(run, before=before, kinds=_GROUPS[group], limit=limit + 1)
     more = len(rows) > limit
     shown = rows[:limit]
@@ -73,9 +75,17 @@ def _line(event: EventRow) -> EventLine:
         at=event.at,
         kind=event.kind,
         cycle=event.data.get("cycle"),
-        text=_text(event) or event.kind.replace("_", " "),
+        text=_text(event) or _plain(event),
         is_problem=event.kind in _GROUPS["problems"],
     )
+
+
+def _plain(event: EventRow) -> str:
+    """Of an event that terminals do not show."""
+    if event.kind == "stage_started":
+        attempt = event.data["attempt"]
+        return f"{event.data['stage']} started" + (f", attempt {attempt}" if attempt > 1 else "")
+    return event.kind.replace("_", " ")
 
 
 def event_text(run: str, event: EventRow) -> str:

@@ -17,7 +17,7 @@ again when the ledger has changed.
 from nicegui import app
 
 from lefleet.dash.context import Context
-from lefleet.dash.pages import approvals, cycle, episodes, fleet, knowledge, run, runs
+from lefleet.dash.pages import approvals, cycle, episodes, fleet, frame, knowledge, run, runs
 from lefleet.dash.pages.frame import Site
 
 _PAGES = (runs, run, cycle, approvals, fleet, episodes, knowledge)
@@ -28,5 +28,6 @@ def register(context: Context) -> None:
     site = Site(context)
     for page in _PAGES:
         page.register(site)
+    app.on_page_exception(frame.say_sorry)
     app.on_startup(site.start)
     app.on_shutdown(site.stop)

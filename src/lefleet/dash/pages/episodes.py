@@ -225,11 +225,11 @@ def _sources(one: EpisodeCard) -> str:
     if one.frames is None:
         return "–"
     counts = {
-        "a server": one.frames.server,
+        "from a server": one.frames.server,
         "fallback": one.frames.fallback,
-        "a person or local policy": one.frames.other,
+        "from a person or a policy on board": one.frames.other,
     }
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return ", ".join(f"{count} frames {name}" for name, count in counts.items() if count)
 
 
 class _EpisodePage:
@@ -341,7 +341,11 @@ class _EpisodePage:
     def _build_films(self, one: EpisodeCard) -> None:
         with card("Films"):
             if not one.videos:
-                Text("p", "No camera was recorded; below is what the robot felt and did.", "muted")
+                Text(
+                    "p",
+                    "No camera was recorded; below is what the robot measured and did.",
+                    "muted",
+                )
                 return
             with box("div", "films"):
                 for video in one.videos:

@@ -1,6 +1,7 @@
 """The frame of every page: top bar, what waits for a person, live updates, and how a page acts."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -15,9 +16,9 @@ from lefleet.dash.theme import STYLESHEET
 from lefleet.errors import LeFleetError
 from lefleet.ledger import Ledger
 from lefleet.queries.approvals import open_approvals
-from lefleet.queries.fleet_watch import FleetWatch
-from lefleet.queries.runs import ApprovalStatus, RunReader
+from lefleet.queries.runs import ApprovalStatus
 
+_LOG = logging.getLogger(__name__)
 _PLACES = {
     "Runs": "/",
     "Approvals": "/approvals",
@@ -40,9 +41,9 @@ class Site:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.reader = RunReader(context.ledger, context.workdir)
+        self.reader = context.reader
         self.live = Live(self._newest)
-        self.fleet = FleetWatch(context.connect, reads_robots=context.reads_robots)
+        self.fleet = context.fleet
 
     def _newest(self) -> int:
         return self.context.ledger().feed.newest()
@@ -186,6 +187,16 @@ class View:
             with card("", "calls slim"), box("div", "row apart"):
                 Text("p", f"◆ {one.run} waits for your answer: {_KINDS[one.kind]}")
                 link("Answer it", f"/approvals#question-{one.id}", "chip warn")
+
+
+def say_sorry(error: Exception) -> None:
+    """In place of a page that failed: what happened is for the log, not for the browser."""
+    _LOG.error("event=page_failed", exc_info=error)
+    ui.add_head_html(f'<link rel="stylesheet" href="{STYLESHEET}">')
+    with box("div", "content"), card("", "bad"):
+        Text("h1", "This page failed")
+        Text("p", "That is a defect of LeFleet. The log of lefleet dash says what happened.")
+        link("All runs", "/")
 
 
 def run_address(run: str) -> str:

@@ -1,5 +1,6 @@
 """What was learned: pages about tasks, policies and runs, to read, search and edit."""
 
+import re
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
@@ -8,15 +9,18 @@ from fastapi import Request
 from nicegui import ui
 
 from lefleet.actions.pages import edit_page
-from lefleet.dash.pages.frame import Site, View
+from lefleet.dash.pages.frame import Site, View, run_address, stage_film
 from lefleet.dash.pages.parts import Part, Table, Text, box, button, card, chip, empty, link
 from lefleet.knowledge import Finding
+from lefleet.knowledge.bundle import ABOUT, shipped
 from lefleet.knowledge.search import PageEntry, SearchHit
 from lefleet.queries import knowledge
 from lefleet.queries.knowledge import KnowledgePage
 from lefleet.queries.words import clock
 
-_EXTRAS = ["tables", "fenced-code-blocks"]
+_EXTRAS = ["tables", "fenced-code-blocks", "code-friendly"]
+_FILM = re.compile(r"\]\(\.\./\.\./([\w.-]+)/cycle_(\d+)/(evaluate)/videos/([\w.-]+\.mp4)\)")
+_RUN_FILE = re.compile(r"\]\(\.\./\.\./([\w.-]+)/[^()\s]*\)")
 _TONES = {"contradicted": "rollback", "replicated": "success", "human-confirmed": "success"}
 
 
@@ -36,6 +40,9 @@ def register(site: Site) -> None:
             Text("h1", "Knowledge")
             _search_field(words)
             part = Part[_Listed](_list)
+            with box("details", "card", id="about"):
+                Text("summary", "How to read and edit the pages")
+                ui.markdown(shipped(ABOUT).decode(), extras=_EXTRAS).classes("prose")
 
         def read() -> _Listed:
             return _Listed(
@@ -126,7 +133,7 @@ def _page(view: View, page: KnowledgePage) -> None:
             Text("p", f"◆ {one.rule}: {one.text} {one.suggestion}")
     with card():
         # Sanitised by NiceGUI; pictures from elsewhere and scripts are stopped by the CSP.
-        ui.markdown(page.body, extras=_EXTRAS).classes("prose")
+        ui.markdown(_with_addresses(page.body), extras=_EXTRAS).classes("prose")
     with card("Who wrote it"):
         theirs = ", ".join(page.human_sections)
         Text("p", f"LeFleet, {page.updated[:16].replace('T', ' ')} UTC.", "small")
@@ -136,6 +143,17 @@ def _page(view: View, page: KnowledgePage) -> None:
             )
         for edit in page.edits:
             Text("p", f"{clock(edit.at)}: edited by {edit.who}", "small")
+
+
+def _with_addresses(body: str) -> str:
+    """Links to files of the work folder become addresses of this server."""
+
+    def film(found: re.Match[str]) -> str:
+        return f"]({stage_film(found[1], int(found[2]), found[3], found[4])})"
+
+    body = _FILM.sub(film, body)
+    body = _RUN_FILE.sub(lambda found: f"]({run_address(found[1])})", body)
+    return body.replace(f"](../{ABOUT})", "](/knowledge#about)")
 
 
 async def _edit(view: View, page: KnowledgePage) -> None:

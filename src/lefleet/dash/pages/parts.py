@@ -130,7 +130,8 @@ def chart(options: Options, description: str, classes: str = "") -> None:
 
 def film(address: str, caption: str, *, from_s: float = 0.0, to_s: float | None = None) -> Element:
     """A film with its controls; with `to_s` a part of one."""
-    part = f"#t={from_s:.3f},{to_s:.3f}" if to_s is not None else ""
+    # Also for a whole film: browsers then show its first frame.
+    part = f"#t={from_s or 0.001:.3f}" + ("" if to_s is None else f",{to_s:.3f}")
     video = box("video", src=address + part, aria_label=caption)
     video.props("controls muted playsinline preload=metadata")
     return video

@@ -49,7 +49,9 @@ class _RunPage:
         with view.main:
             self._head = Part[tuple[str, str, str, str | None]](self._build_head)
             self._trouble = Part[Trouble | None](self._build_trouble)
-            self._flow = Part[tuple[FlowStep, ...]](run_parts.flow)
+            self._flow = Part[tuple[str, tuple[FlowStep, ...]]](
+                lambda shown: run_parts.flow(*shown)
+            )
             self._decisions = Part[tuple[tuple[CycleStatus, ...], str | None]](
                 lambda shown: run_parts.decisions(run, *shown)
             )
@@ -70,7 +72,7 @@ class _RunPage:
         ran = duration(one.elapsed_s) if one.elapsed_s is not None else ""
         self._head.show((one.state, one.headline, ran, one.origin))
         self._trouble.show(detail.trouble)
-        self._flow.show(detail.flow)
+        self._flow.show((f"Cycle {one.cycle}: the loop", detail.flow))
         self._decisions.show((status.cycles, status.blessed))
         self._tasks.show(status.cycles)
         self._training.show(detail.curves)
@@ -186,7 +188,7 @@ class _EventLog:
         if not page.items:
             Text("p", "Nothing of this kind has happened.", "muted")
             return
-        table = Table("Newest first.", ("time", "cycle", "what"))
+        table = Table("Newest first.", ("time", "cycle", "what"), "")
         for one in page.items:
             table.row(
                 clock(one.at, with_seconds=True),

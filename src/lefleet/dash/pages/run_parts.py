@@ -31,11 +31,11 @@ _STEP_DOES = {
 }
 
 
-def flow(steps: tuple[FlowStep, ...]) -> None:
+def flow(title: str, steps: tuple[FlowStep, ...]) -> None:
     """The loop with the current stage lit."""
     if not steps:
         return
-    with card("This cycle"), box("ol", "flow"):
+    with card(title), box("ol", "flow"):
         for step in steps:
             item = box("li", step.state)
             item.props["title"] = step.detail

@@ -1,0 +1,136 @@
+"""How every page looks and can be used: no errors, no requests elsewhere, light and dark, on a
+phone, with names and contrast for everybody; and stored text is never more than text."""
+
+import pytest
+
+from lefleet.queries.datasets import dataset_id
+from tests.dash.browser.conftest import EVIL
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+PAGES = (
+    *("/", "/runs/night", "/runs/broken", "/runs/night/cycles/1", "/approvals", "/fleet"),
+    *("/episodes", "/episodes/{kitchen}", "/episodes/{kitchen}/2", "/knowledge"),
+    *("/knowledge/tasks/push.md", "/knowledge/experiments/night.md"),
+)
+
+CONTRAST = """
+() => {
+  const parse = text => {
+    const found = text.match(/[\\d.]+/g).map(Number);
+    return {rgb: found.slice(0, 3), alpha: found.length > 3 ? found[3] : 1};
+  };
+  const light = ([r, g, b]) => {
+    const one = [r, g, b].map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * one[0] + .7152 * one[1] + .0722 * one[2];
+  };
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const {rgb, alpha} = parse(getComputedStyle(e).backgroundColor);
+      if (alpha > .99) return rgb;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode, element = node.parentElement;
+    if (!node.textContent.trim() || element.closest('svg, script, style, noscript')) continue;
+    const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+    const hidden = style.visibility === 'hidden' || +style.opacity === 0;
+    if (!box.width || !box.height || box.right < 0 || hidden) continue;
+    const [a, b] = [light(parse(style.color).rgb), light(behind(element))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const size = parseFloat(style.fontSize), bold = +style.fontWeight >= 700;
+    const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
+    if (ratio < needed) bad.push([node.textContent.trim().slice(0, 40), ratio.toFixed(2)]);
+  }
+  return bad;
+}
+"""
+NAMELESS = """
+() => {
+  const named = e => (e.getAttribute('aria-label') || e.innerText || e.title ||
+    (e.labels && e.labels[0] && e.labels[0].innerText) ||
+    (e.getAttribute('aria-labelledby') &&
+      document.getElementById(e.getAttribute('aria-labelledby'))?.innerText) || '').trim();
+  const seen = e => e.getBoundingClientRect().width > 0 && e.type !== 'hidden';
+  const kinds = 'a, button, input, select, textarea, video, [role=img], [role=button]';
+  return [...document.querySelectorAll(kinds)].filter(e => seen(e) && !named(e))
+    .map(e => e.outerHTML.slice(0, 120));
+}
+"""
+
+
+def path_of(template: str, place) -> str:
+    return template.format(kitchen=dataset_id(place.datasets / "kitchen"))
+
+
+@pytest.mark.parametrize("template", PAGES)
+@pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, True)], ids=["light", "dark"])
+def test_everybody_can_use_a_page(opener, place, template, dark, phone, tmp_path):
+    with opener.page(path_of(template, place), dark=dark, phone=phone) as page:
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= (360 if phone else 1280)
+        assert page.get_by_role("heading", level=1).count() >= 1
+        assert page.evaluate(CONTRAST) == []
+        assert page.evaluate(NAMELESS) == []
+
+
+def test_charts_have_other_colours_in_the_dark(opener):
+    grids = {}
+    for dark in (False, True):
+        with opener.page("/runs/night/cycles/1", dark=dark) as page:
+            line = page.locator(".chart svg path[stroke='#d9dfe6']").first
+            line.wait_for(state="attached")
+            grids[dark] = line.evaluate("e => getComputedStyle(e).stroke")
+    assert grids == {False: "rgb(217, 223, 230)", True: "rgb(48, 58, 69)"}
+
+
+def test_the_keyboard_reaches_everything_on_the_first_page(opener):
+    with opener.page("/") as page:
+        page.wait_for_selector("tbody tr")
+        reached = []
+        for _ in range(14):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.innerText"))
+        assert reached[0] == "Skip to the content"
+        assert {"Runs", "Fleet", "Episodes", "Knowledge", "night", "broken"} <= set(reached)
+
+
+def test_stored_text_is_never_run(opener, place):
+    """In a log, a knowledge page, a task text; the reason of a no is tried elsewhere."""
+    log = place.workdir / "broken" / "cycle_0" / "train" / "log.txt"
+    with log.open("a") as file:
+        file.write(f"\n{EVIL}\n")
+    page_file = place.workdir / "knowledge" / "tasks" / "door-open.md"
+    with page_file.open("a") as file:
+        file.write(f"\n{EVIL}\n\n[click](javascript:window.pwned=1)\n")
+    kitchen = dataset_id(place.datasets / "kitchen")
+    with opener.page("/runs/broken") as page:
+        assert EVIL in page.locator("pre.log").first.inner_text()
+    opener.errors.clear()
+    with opener.page("/knowledge/tasks/door-open.md") as page:
+        page.wait_for_selector(".prose")
+        page.wait_for_load_state("networkidle")
+        for link in page.get_by_text("click", exact=True).all():
+            link.click(no_wait_after=True)
+    # The picture that the text asks for is not there.
+    opener.errors = [one for one in opener.errors if "404" not in one]
+    with opener.page(f"/episodes/{kitchen}/2") as page:
+        assert EVIL in page.locator("p.why").inner_text()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/nobody",
+        "/runs/night/cycles/77",
+        "/episodes/000000000000",
+        "/knowledge/tasks/none.md",
+        "/knowledge/tasks/..%2f..%2fledger.db",
+    ],
+)
+def test_what_does_not_exist_is_said_with_a_way_back(opener, path):
+    with opener.page(path) as page:
+        assert page.get_by_role("link", name="All runs").count() == 1
