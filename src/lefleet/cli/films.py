@@ -20,7 +20,7 @@ from lefleet.stages.films import FILMS, EpisodeFilm, PairFilm
 
 @dataclass(frozen=True, kw_only=True)
 class FilmCommand(WorkdirOptions):
-    """Film pairs of a gate: runs both checkpoints again on the same seed, with the camera on."""
+    """Film pairs of a gate: both checkpoints on the same seed, run again with the camera on."""
 
     gate: Annotated[str, Positional, arg(metavar="RUN:CYCLE")]
     """The gate of this cycle."""
