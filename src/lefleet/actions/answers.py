@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.actions.people import words_of
-from lefleet.errors import BadInput, Conflict
+from lefleet.errors import BadInput, Conflict, Unknown
 from lefleet.ledger import ApprovalRow, Ledger, open_ledger
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.answers import record_answer
@@ -46,7 +46,7 @@ def answer_question(workdir: Path, number: int, said: ApprovalAnswer) -> Answere
     with closing(open_ledger(workdir, create=False)) as ledger:
         asked = ledger.approvals.one(number)
         if asked is None:
-            raise BadInput(f"approval: there is no question {number}.")
+            raise Unknown(f"approval: there is no question {number}.")
         if asked.answer is None:
             row = loop_runs.find(ledger, asked.run)
             try:

@@ -137,8 +137,9 @@ def _fields(workdir: Path, folder: Path | None, template: str) -> dict[str, Any]
         return read_fields(files[template], "template", "")
     if template.startswith(_OF_RUN):
         with closing(read_ledger(workdir)) as ledger:
-            row = loop_runs.find(ledger, template.removeprefix(_OF_RUN))
-        return {**row.config}
+            row = ledger.run(template.removeprefix(_OF_RUN))
+        if row is not None:
+            return {**row.config}
     raise BadInput(
         f"template: there is no config {template}.", "Take one of those that are listed."
     )

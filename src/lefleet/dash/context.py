@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from lefleet.actions.people import NotPermitted, Person
 from lefleet.ledger import Ledger, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.queries.fleet_watch import FleetWatch
+from lefleet.queries.runs import RunReader
 from lefleet_client.transport import Transport
 
 if TYPE_CHECKING:
@@ -37,10 +39,17 @@ class Context:
     reads_robots: bool = True
     """Whether an access list lets this node read what robots report of themselves."""
     actions: threading.Lock = field(default_factory=threading.Lock)
+    reader: RunReader = field(init=False, repr=False)
+    """Remembers the runs that pages and API have asked for."""
+    fleet: FleetWatch = field(init=False, repr=False)
+    """To be closed at the end."""
     _ledger: "_OpenLedger" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        watch = FleetWatch(self.connect, reads_robots=self.reads_robots)
         object.__setattr__(self, "_ledger", _OpenLedger(self.workdir))
+        object.__setattr__(self, "reader", RunReader(self.ledger, self.workdir))
+        object.__setattr__(self, "fleet", watch)
 
     def ledger(self) -> Ledger:
         """To read. Ask for it at each use: where there was none, there may be one by now. Raises

@@ -7,7 +7,6 @@ from lefleet.dash.context import Context
 from lefleet.dash.theme import STYLESHEET, stylesheet
 from lefleet.queries.cycles import run_media
 from lefleet.queries.episodes import video_file
-from lefleet.queries.runs import RunReader
 
 _MP4 = "video/mp4"
 
@@ -15,11 +14,10 @@ _MP4 = "video/mp4"
 def router(context: Context) -> APIRouter:
     """Films are below /media; browsers ask for parts of one, and get them."""
     routes = APIRouter(include_in_schema=False)
-    reader = RunReader(context.ledger, context.workdir)
 
     @routes.get("/media/runs/{run}/cycles/{cycle}/{stage}/{name}")
     def film(run: str, cycle: int, stage: str, name: str) -> FileResponse:
-        return FileResponse(run_media(reader, run, cycle, stage, name), media_type=_MP4)
+        return FileResponse(run_media(context.reader, run, cycle, stage, name), media_type=_MP4)
 
     @routes.get("/media/episodes/{dataset}/{index}/{camera}")
     def video(dataset: str, index: int, camera: str) -> FileResponse:

@@ -20,7 +20,7 @@ from lefleet.constitution import (
     rules_for_grants,
     stored,
 )
-from lefleet.errors import BadInput, StageFailed
+from lefleet.errors import BadInput, StageFailed, Unknown
 from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop.answers import forget_rejections, open_question
@@ -155,12 +155,12 @@ def stop(
 
 
 def find(ledger: Ledger, run: str) -> RunRow:
-    """The run of that name; BadInput lists the existing ones."""
+    """The run of that name; Unknown lists the existing ones."""
     row = ledger.run(run)
     if row is None:
         names = ", ".join(one.id for one in ledger.runs())
         remedy = f"Runs here: {names}." if names else "Name the --workdir that it was begun with."
-        raise BadInput(f"run: there is no run called {run}.", remedy)
+        raise Unknown(f"run: there is no run called {run}.", remedy)
     return row
 
 

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from lefleet.errors import BadInput
+from lefleet.errors import Unknown
 from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.loop.approvals import timed_out
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
@@ -28,10 +28,10 @@ def answered_approvals(
 
 
 def approval(ledger: Ledger, number: int) -> ApprovalStatus:
-    """The question of this number; BadInput where there is none."""
+    """The question of this number."""
     row = ledger.approvals.one(number)
     if row is None:
-        raise BadInput(f"approval: there is no question {number}.")
+        raise Unknown(f"approval: there is no question {number}.")
     return _status(row)
 
 

@@ -1,11 +1,12 @@
 """One cycle: why its candidate was promoted or not, with the evidence against its bounds; its
 stages and their logs, its data and its training."""
 
+import os
 from math import log10
 from pathlib import Path
 from typing import Literal
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, Unknown
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.queries.comparison import ROLES, needed, remarks, sentence
@@ -16,6 +17,8 @@ from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds
 from lefleet.stages.folder import LOG
 
+_LONGEST_NAME = 255
+"""Bytes of a file's name; systems take a longer one for a mistake."""
 STAGES = ("propose", "collect", "train", "evaluate", "gate", "improve")
 
 
@@ -85,12 +88,12 @@ class StageLog(Strict, frozen=True, kw_only=True):
 
 
 def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
-    """One cycle; BadInput where the run has none of this number."""
+    """One cycle; Unknown where the run has none of this number."""
     facts = reader.facts(run)
     known = {one.index: one for one in facts.status.cycles}
     if facts.state is None or cycle not in known:
         numbers = ", ".join(map(str, known)) or "none yet"
-        raise BadInput(f"cycle: {run} has no cycle {cycle}.", f"It has: {numbers}.")
+        raise Unknown(f"cycle: {run} has no cycle {cycle}.", f"It has: {numbers}.")
     state = facts.state.cycles[cycle]
     record, made = state.gate(), state.checkpoint()
     return CycleDetail(
@@ -110,11 +113,20 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
     )
 
 
+def require_begun(reader: RunReader, run: str, cycle: int) -> None:
+    """Raise Unknown where the run has not come to this cycle. Of one that cannot be read, it is not
+    known how far it came."""
+    state = reader.facts(run).state
+    if cycle < 0 or (state is not None and cycle >= len(state.cycles)):
+        raise Unknown(f"cycle: {run} has not begun a cycle {cycle}.")
+
+
 def stage_log(reader: RunReader, run: str, cycle: int, stage: str, lines: int = 100) -> StageLog:
-    """The last lines that a stage and its processes printed."""
-    reader.facts(run)
-    if stage not in STAGES or cycle < 0:
-        raise BadInput(f"stage: there is no stage {stage}.", f"Name one of {', '.join(STAGES)}.")
+    """The last lines that a stage and its processes printed; none before it has begun. Unknown
+    where the run has no such cycle, or no cycle has such a stage."""
+    require_begun(reader, run, cycle)
+    if stage not in STAGES:
+        raise Unknown(f"stage: there is no stage {stage}.", f"Name one of {', '.join(STAGES)}.")
     if not 1 <= lines <= 1000:
         raise BadInput(f"lines: {lines}.", "Ask for 1 to 1000.")
     file = stage_folder(reader.workdir / run, cycle, stage) / LOG
@@ -175,12 +187,13 @@ def _stages(state: RunState, cycle: CycleState) -> tuple[StageLine, ...]:
 
 
 def run_media(reader: RunReader, run: str, cycle: int, stage: str, name: str) -> Path:
-    """A film of a stage, by its name alone; BadInput where there is none."""
+    """A film of a stage, by its name alone; Unknown where there is none."""
     reader.facts(run)
     kinds = {"evaluate": "videos", "gate": "films"}
     folder = stage_folder(reader.workdir / run, cycle, stage) / kinds.get(stage, "")
     file = folder / name
     is_plain = stage in kinds and Path(name).name == name and name.endswith(".mp4")
+    is_plain = is_plain and len(os.fsencode(name)) <= _LONGEST_NAME
     if not is_plain or not file.is_file() or file.resolve().parent != folder.resolve():
-        raise BadInput(f"film: there is no film {name} of {stage} in cycle {cycle} of {run}.")
+        raise Unknown(f"film: there is no film {name} of {stage} in cycle {cycle} of {run}.")
     return file

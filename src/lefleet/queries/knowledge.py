@@ -18,7 +18,7 @@ from lefleet.queries.dataset_files import stamp
 from lefleet.queries.kept import Kept
 from lefleet.records.border import Strict
 
-_LONGEST_SEARCH = 200
+LONGEST_SEARCH = 200
 
 
 class PageEdit(Strict, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ _FINDINGS: Kept[list[Finding]] = Kept(8)
 
 def search(workdir: Path, words: str) -> list[SearchHit]:
     """Pages with all of the words, best first."""
-    if len(words) > _LONGEST_SEARCH:
-        raise BadInput(f"words: {len(words)} characters.", f"Use at most {_LONGEST_SEARCH}.")
+    if len(words) > LONGEST_SEARCH:
+        raise BadInput(f"words: {len(words)} characters.", f"Use at most {LONGEST_SEARCH}.")
     return search_pages(workdir, words.split())
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, Unknown
 from lefleet.recording.files import append_lines, finished_lines
 from lefleet.recording.state import finished_episodes
 
@@ -139,8 +139,8 @@ def standing(labels: Iterable[EpisodeLabel]) -> dict[int, list[EpisodeLabel]]:
 
 
 def require_episode(root: Path, episode: int) -> None:
-    """BadInput where the dataset has no such finished episode."""
+    """Unknown where the dataset has no such finished episode."""
     count = finished_episodes(root)
     if not 0 <= episode < count:
         known = f"it has episodes 0 to {count - 1}" if count else "it has no finished episode"
-        raise BadInput(f"{root} has no episode {episode}: {known}.")
+        raise Unknown(f"{root} has no episode {episode}: {known}.")
