@@ -421,12 +421,12 @@ def test_texts_of_others_stay_text(here, root):
     pq.write_table(
         table.set_column(at, "tasks", pa.array([[SCRIPT, "x" * 5000]])), folder / "file-000.parquet"
     )
-    names = {"task_index": [0], "task": [SCRIPT]}
+    names = {"task_index": [0, 1], "task": [SCRIPT, "task 1"]}
     pq.write_table(pa.table(names), root / "meta/tasks.parquet")
     path = root / "meta/info.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"robot_type": SCRIPT}))
     card = dataset(*here, dataset_id(root))
-    assert (card.tasks, card.robot_type) == ((SCRIPT,), SCRIPT)
+    assert (card.tasks, card.robot_type) == ((SCRIPT, "task 1"), SCRIPT)
     first = episodes(*here, card.id).items[0]
     assert first.task.startswith(SCRIPT)
     assert len(first.task) < 1100

@@ -204,7 +204,7 @@ def _card(place: DatasetPlace, unwritten: Sequence[LabelRow]) -> DatasetCard:
     except LeFleetError as error:
         return msgspec.structs.replace(empty, problem=error.problem)
     try:
-        tasks = _TASKS.get(root, stamp(root / TASKS), lambda: read_tasks(root))
+        tasks = tasks_of(root)
     except LeFleetError as error:
         tasks, problems = [], [error.problem]
     try:
@@ -240,6 +240,11 @@ def _camera(info: LeRobotInfo, key: str) -> CameraCard:
 
 _INFOS: Kept[LeRobotInfo] = Kept(2000)
 _TASKS: Kept[list[str]] = Kept(2000)
+
+
+def tasks_of(root: Path) -> list[str]:
+    """Every task text of the dataset; BadInput where they cannot be read."""
+    return _TASKS.get(root, stamp(root / TASKS), lambda: read_tasks(root))
 
 
 def info_of(root: Path) -> LeRobotInfo:

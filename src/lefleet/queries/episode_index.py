@@ -16,12 +16,13 @@ from lefleet.queries.dataset_files import (
     EpisodeEntry,
     LeRobotInfo,
     read_entries,
+    stamp,
 )
 
 _MOST_EPISODES = 200_000
 """Of one dataset, and in all that are kept."""
 
-type _Stamp = tuple[int, int]
+type _Stamp = tuple[int, int, int]
 
 
 class EpisodeIndex:
@@ -44,55 +45,55 @@ class EpisodeIndex:
                 f"It has {info.total_episodes} episodes, and at most {_MOST_EPISODES} are shown."
             )
         with self._lock:
-            files = self._files(info)
-            names = list(files)
+            names = self._names(info)
             if wanted is None:
-                return self._entries(files, names)
+                return self._entries(names)
             numbers = list(wanted)
-            # Where each episode has a file of its own, they have the same order.
-            likely = [names[at] for at in numbers if at < len(names)]
             if len(names) >= info.total_episodes:
-                found = self._entries(files, likely)
+                # Each episode has a file of its own, and these have the same order.
+                found = self._entries([names[at] for at in numbers if at < len(names)])
                 if all(number in found for number in numbers):
                     return {number: found[number] for number in numbers}
-            found = self._entries(files, names)
+            found = self._entries(names)
             return {number: found[number] for number in numbers if number in found}
 
-    def _files(self, info: LeRobotInfo) -> dict[str, _Stamp]:
-        """Every file of metadata, in the order of their names; forgets what was read of others."""
+    def _names(self, info: LeRobotInfo) -> list[str]:
+        """Every file of metadata, in order; forgets what was read of others."""
         if self._cameras != (cameras := info.cameras("video")):
             self._cameras, self._read = cameras, {}
-        found: dict[str, _Stamp] = {}
         folder = self._root / EPISODES
         try:
-            for chunk in sorted(folder.iterdir()):
-                if not chunk.is_dir():
-                    continue
-                with os.scandir(chunk) as entries:
-                    files = sorted(entries, key=lambda one: one.name)
-                for one in files:
-                    if one.name.endswith(".parquet") and not one.name.startswith("."):
-                        state = one.stat()
-                        found[f"{chunk.name}/{one.name}"] = (state.st_mtime_ns, state.st_size)
+            chunks = sorted(one for one in folder.iterdir() if one.is_dir())
+            names = [
+                f"{chunk.name}/{name}"
+                for chunk in chunks
+                for name in sorted(os.listdir(chunk))  # noqa: PTH208 - many names, no paths
+                if name.endswith(".parquet") and not name.startswith(".")
+            ]
         except FileNotFoundError:
             if info.total_episodes:
                 raise BadInput(f"{EPISODES}: it is missing.") from None
+            names = []
         except OSError as error:
             raise BadInput(f"{EPISODES}: it cannot be read: {error.strerror}.") from error
-        self._read = {name: one for name, one in self._read.items() if found.get(name) == one[0]}
-        return found
+        if len(self._read) > len(names):
+            self._read = {name: self._read[name] for name in names if name in self._read}
+        return names
 
-    def _entries(self, files: dict[str, _Stamp], names: Iterable[str]) -> dict[int, EpisodeEntry]:
+    def _entries(self, names: Iterable[str]) -> dict[int, EpisodeEntry]:
         """A file that cannot be read is left out: it may be complete the next time."""
         found: dict[int, EpisodeEntry] = {}
         for name in names:
-            if name not in self._read:
+            path = self._root / EPISODES / name
+            mark, known = stamp(path), self._read.get(name)
+            if known is None or known[0] != mark:
                 try:
-                    entries = read_entries(self._root / EPISODES / name, self._cameras)
+                    known = (mark, read_entries(path, self._cameras))
                 except BadInput:
+                    self._read.pop(name, None)
                     continue
-                self._read[name] = (files[name], entries)
-            found |= {entry.index: entry for entry in self._read[name][1]}
+                self._read[name] = known
+            found |= {entry.index: entry for entry in known[1]}
         return found
 
 

@@ -18,7 +18,7 @@ from lefleet.queries.dataset_files import (
     require_file,
     shown,
 )
-from lefleet.queries.datasets import DatasetPlace, info_of, place_of
+from lefleet.queries.datasets import DatasetPlace, info_of, place_of, tasks_of
 from lefleet.queries.episode_index import index_of
 from lefleet.queries.labels import LabelCard, LabelEntry, history, label_card, labels_of
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
@@ -212,12 +212,18 @@ class _Opened:
             choices = ", ".join(one for one in _LABELS if one)
             raise BadInput(f"label: {shown(label)[:40]!r} is no label.", f"Use one of {choices}.")
         numbers: Sequence[int] = range(self.count)
-        if task:
+        if task and not self._is_only_task(task):
             found = self._index.find(self.info, None)
             numbers = [one for one in numbers if one in found and task in found[one].tasks]
         if label:
             numbers = [one for one in numbers if self._label_word(one) == label]
         return numbers
+
+    def _is_only_task(self, task: str) -> bool:
+        """Then nothing has to be read to find its episodes."""
+        with suppress(LeFleetError):  # It may be being written.
+            return tasks_of(self.place.root) == [task]
+        return False
 
     def _label_word(self, number: int) -> LabelFilter:
         said = self._labels.get(number)
