@@ -77,6 +77,7 @@ NESTED = {
         "show": "List the pages with their status, or show one of them.",
         "lint": "Check the pages: broken, behind the ledger, or contradicted by newer evidence.",
         "search": "Find words in the pages.",
+        "edit": "Replace the text of a page.",
         "update": "Write the pages of all runs from the ledger.",
     },
     "dash token": {
