@@ -1,4 +1,4 @@
-"""Films and videos, by what they are of, never by their path; and the style of the pages."""
+"""Films and videos, by what they are of, never by their path; reports; the style of the pages."""
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse, Response
@@ -7,8 +7,13 @@ from lefleet.dash.context import Context
 from lefleet.dash.theme import STYLESHEET, stylesheet
 from lefleet.queries.cycles import run_media
 from lefleet.queries.episodes import video_file
+from lefleet.queries.run import run_detail
+from lefleet.reports.films import choose_films
+from lefleet.reports.report import page
 
 _MP4 = "video/mp4"
+_REPORT_FILMS = 8
+"""As lefleet report has by default."""
 
 
 def router(context: Context) -> APIRouter:
@@ -25,6 +30,14 @@ def router(context: Context) -> APIRouter:
             context.ledger(), context.workdir, context.datasets, dataset, index, camera=camera
         )
         return FileResponse(found[0], media_type=_MP4)
+
+    @routes.get("/runs/{run}/report")
+    def report(run: str) -> Response:
+        """As a file to keep or send: it has a policy of its own, which fits no page of this one."""
+        detail = run_detail(context.reader, run)
+        text = page(context.reader, detail, choose_films(context.reader, detail, _REPORT_FILMS))
+        name = f'attachment; filename="{detail.status.id}.html"'
+        return Response(text, media_type="text/html", headers={"Content-Disposition": name})
 
     @routes.get(STYLESHEET)
     def style() -> Response:

@@ -12,7 +12,7 @@ from lefleet.loop.state import CycleState, RunState
 from lefleet.queries.comparison import ROLES, needed, remarks, sentence
 from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage, tail
 from lefleet.queries.runs import CycleStatus, RunReader
-from lefleet.records import ComparisonRecord, TaskPairs
+from lefleet.records import ComparisonRecord, GateResult, TaskPairs
 from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds
 from lefleet.stages.folder import LOG
@@ -69,6 +69,10 @@ class CycleDetail(Strict, frozen=True, kw_only=True):
     """What else the comparison says, for those who want to know."""
     needed: str
     """About how many more pairs an undecided gate may need; empty for a decided one."""
+    gate: GateResult | None
+    """Also of a cycle that waits for its decision."""
+    waits_for: int | None
+    """Number of the question about this cycle that nobody has answered yet."""
     baseline: str
     """Digest of what the candidate was compared with; empty without a gate."""
     baseline_cycle: int | None
@@ -96,6 +100,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         raise Unknown(f"cycle: {run} has no cycle {cycle}.", f"It has: {numbers}.")
     state = facts.state.cycles[cycle]
     record, made = state.gate(), state.checkpoint()
+    asked = facts.status.open_approval()
     return CycleDetail(
         run=run,
         cycles=len(known),
@@ -103,6 +108,8 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         verdict=sentence(record, ROLES) if record else "",
         remarks=tuple(remarks(record, ROLES)) if record else (),
         needed=" ".join(needed(record, ROLES)) if record else "",
+        gate=record.gate if record else None,
+        waits_for=asked.id if asked and asked.cycle == cycle else None,
         baseline=record.baseline if record else "",
         baseline_cycle=_cycle_of(facts.state, record.baseline) if record else None,
         evidence=evidence(record) if record else None,

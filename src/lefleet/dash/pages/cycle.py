@@ -110,7 +110,14 @@ class _CyclePage:
                     chip(status.decision)
             _neighbours(self._run, self._cycle, detail.cycles)
         with card("Why" if status.decision else "Not decided yet"):
-            Text("p", status.why or "This cycle has no decision yet.", "why")
+            if status.why:
+                Text("p", status.why, "why")
+            elif detail.waits_for is not None:
+                with box("p", "row"):
+                    Text("span", "A person is asked.", "why")
+                    link("Answer it", f"/approvals#question-{detail.waits_for}", "chip warn")
+            else:
+                Text("p", "The decision comes after the gate.", "why")
             if detail.verdict:
                 Text("p", detail.verdict, "muted")
             if detail.needed:
@@ -276,7 +283,7 @@ def _build_evidence(detail: CycleDetail) -> None:
 
 
 def _numbers(detail: CycleDetail) -> None:
-    gate, level = detail.status.gate, detail.status.level
+    gate, level = detail.gate, detail.status.level
     if gate is None:
         return
     saved = (gate.fixed_pairs or 0) - gate.pairs
