@@ -1,9 +1,12 @@
 """label and lineage: on a dataset that was recorded while a real server answered."""
 
 import json
+from contextlib import closing
 
 import pytest
 
+from lefleet.actions.people import user_name
+from lefleet.ledger import read_ledger
 from lefleet.recording import Outcome, outcomes
 from lefleet.server.observers import AuditLog, LineFile
 from lefleet_client.stream import ActionStream, StreamSettings
@@ -188,6 +191,22 @@ def test_an_episode_is_labelled_and_the_label_taken_back(recording, lefleet):
     for counts in ("failure", "no label"):
         code, out, _ = lefleet("label", str(root), "1", "undo")
         assert (code, out.split(": ", 1)[1].startswith(counts)) == (0, True)
+
+
+def test_a_label_reaches_the_ledger_where_there_is_one(recording, lefleet, workdir, tmp_path):
+    root = recording[0] / "rollout_a"
+    lefleet("label", str(root), "1", "failure", "--note", "it slipped")
+    code, out, _ = lefleet("label", str(root), "1", "undo", "--json", "--workdir", str(workdir))
+    assert (code, json.loads(out)["counts"]) == (0, None)
+    with closing(read_ledger(workdir)) as ledger:
+        rows = ledger.labels.history(str(root), 1)
+    assert [(row.is_undo, row.success, row.source, row.who) for row in rows] == [
+        (True, None, "command", user_name()),
+        (False, False, "command", user_name()),
+    ]
+    assert lefleet("label", str(root), "1", "success", "--workdir", "none")[0] == 0
+    lefleet("label", str(root), "1", "undo", "--workdir", "none")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

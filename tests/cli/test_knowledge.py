@@ -1,12 +1,15 @@
 """lefleet knowledge: what a person sees of the pages in a terminal."""
 
+import io
 import json
+from contextlib import closing
 
 import pytest
 
+from lefleet.actions.people import user_name
 from lefleet.knowledge import ingest
 from lefleet.knowledge.bundle import FOLDER
-from lefleet.ledger import open_ledger
+from lefleet.ledger import open_ledger, read_ledger
 from tests.knowledge.played import demo_like
 
 
@@ -149,3 +152,41 @@ def test_update_without_a_ledger_names_the_remedy(lefleet):
     code, _, err = lefleet("knowledge", "update")
     assert code == 2
     assert "there is no ledger" in err
+
+
+def test_a_page_is_edited_from_a_file_or_stdin(lefleet, folder, tmp_path, monkeypatch):
+    page = folder / "tasks/push.md"
+    before = json.loads(lefleet("knowledge", "show", "push", "--json")[1])["digest"]
+    new = tmp_path / "new.md"
+    new.write_text(page.read_text() + "\nWatch the gripper.\n")
+    code, out, _ = lefleet("knowledge", "edit", "push", "--file", str(new), "--base", before)
+    assert (code, out) == (0, "tasks/push.md is saved.\n")
+    assert page.read_text() == new.read_text()
+    assert lefleet("knowledge", "edit", "push", "--file", str(new))[1].endswith("text already.\n")
+    with closing(read_ledger(folder.parent)) as ledger:
+        assert [one.who for one in ledger.sections.edits("tasks/push.md")] == [user_name()]
+    other = new.read_bytes() + b"More.\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(other)))
+    code, out, _ = lefleet("knowledge", "edit", "tasks/push.md", "--file", "-", "--json")
+    assert (code, json.loads(out)["is_changed"], page.read_bytes()) == (0, True, other)
+    code, _, err = lefleet("knowledge", "edit", "push", "--file", str(new), "--base", before)
+    assert (code, page.read_bytes()) == (1, other)
+    assert "has been changed since you opened it" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "file: none.md cannot be read: No such file or directory."),
+        (b"\xff", "file: none.md is not UTF-8 text."),
+        (b"words", "text: tasks/push.md would be broken: it does not begin with front matter"),
+    ],
+)
+def test_what_cannot_become_a_page_is_a_sentence(lefleet, folder, tmp_path, content, message):
+    before = (folder / "tasks/push.md").read_bytes()
+    if content is not None:
+        (tmp_path / "none.md").write_bytes(content)
+    code, out, err = lefleet("knowledge", "edit", "push", "--file", "none.md")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert (folder / "tasks/push.md").read_bytes() == before

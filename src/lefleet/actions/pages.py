@@ -50,8 +50,13 @@ def edit_page(workdir: Path, page: str, text: str, base: str, who: str) -> PageS
             # First, so that no change is without a name; a kill before it leaves a name without a
             # change, which the same edit finds again.
             edit = ledger.sections.add_edit(page, person, before, after)
-            if not replace(path, current, text):
-                ledger.sections.drop_edit(edit)
+            is_saved = False
+            try:
+                is_saved = replace(path, current, text)
+            finally:
+                if not is_saved:
+                    ledger.sections.drop_edit(edit)
+            if not is_saved:
                 raise _changed(page)
     except OSError as error:
         raise LeFleetError(
