@@ -101,6 +101,8 @@ def test_the_end_of_a_gate_brings_films_and_the_same_record(gate, comparison):
     assert [one.state for one in made] == ["made", "made"]
     assert all(one.candidate.success != one.baseline.success for one in made)
     assert "filming pairs" in [one.detail for one in updates]
+    # Another number of films is the same question.
+    assert run_stage(msgspec.structs.replace(asked, films=5), gate).gate.pairs == len(judged(gate))
     assert {file.name for file in (gate / FILMS).glob("*.mp4")} == {
         episode.video for one in made for episode in (one.candidate, one.baseline)
     }
