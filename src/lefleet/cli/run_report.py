@@ -18,8 +18,9 @@ from lefleet.loop.runs import find
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCommand(WorkdirOptions):
-    """Write one HTML file about a run: evidence, films, lineage and configuration. It needs no
-    other file, no network and no LeFleet to be read. Of a running run it shows what is so now."""
+    """Write one HTML file about a run, to send to a colleague. It has the evidence, films, lineage
+    and configuration, and needs no other file, no network and no LeFleet to be read. Of a running
+    run it shows what is so now."""
 
     run: Annotated[str, Positional, arg(metavar="NAME")]
     """Name of the run."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lefleet.queries.cycles import EvidencePath
 from lefleet.queries.run import TrainingCurve
-from lefleet.queries.runs import CycleStatus
+from lefleet.queries.status import CycleStatus
 from lefleet.reports.html import Markup, element, text
 
 _WIDTH, _HEIGHT = 640.0, 330.0
@@ -114,7 +114,9 @@ def training_chart(curves: Sequence[TrainingCurve]) -> Markup:
     is_log = min(losses) > 0
     scaled = [log10(one) if is_log else one for one in losses]
     furthest = max(step for _, points in lines for step, _ in points)
-    axes = _Axes(0.0, 1.2 * furthest, floor(min(scaled)) if is_log else 0.0, max(scaled) + 0.05)
+    axes = _Axes(
+        0.0, 1.2 * furthest, floor(min(scaled)) if is_log else min(0.0, *scaled), max(scaled) + 0.05
+    )
     ticks = _round_ticks(axes.y_low, axes.y_high)
     names = [(one, f"{10**one:.2g}" if is_log else f"{one:.3g}") for one in ticks]
     parts, ends = [_grid(axes, names)], []

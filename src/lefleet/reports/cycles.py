@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lefleet.queries.run import RunDetail
-from lefleet.queries.runs import CycleStatus, TaskStatus
+from lefleet.queries.status import CycleStatus, TaskStatus
 from lefleet.reports.charts import success_chart
 from lefleet.reports.html import Markup, element, joined, table
 

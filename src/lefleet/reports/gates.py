@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lefleet.queries.cycles import CycleDetail
-from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.status import ApprovalStatus
 from lefleet.records import TaskPairs
 from lefleet.reports.charts import evidence_chart
 from lefleet.reports.cycles import decision

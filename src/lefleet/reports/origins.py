@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from lefleet.queries.events import EventLine
 from lefleet.queries.run import RunDetail
-from lefleet.queries.runs import BudgetUse
 from lefleet.queries.seeds import StageSeed
+from lefleet.queries.status import BudgetUse
 from lefleet.queries.words import duration
 from lefleet.reports.charts import training_chart
 from lefleet.reports.films import ReportFilms

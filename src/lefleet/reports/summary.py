@@ -2,7 +2,7 @@
 
 from lefleet.queries.cycles import CycleDetail
 from lefleet.queries.run import FlowStep, RunDetail, Trouble
-from lefleet.queries.runs import RunStatus, RunWord
+from lefleet.queries.status import RunStatus, RunWord
 from lefleet.queries.words import duration
 from lefleet.reports.html import Markup, element, joined, moment
 
