@@ -120,8 +120,8 @@ def request_film(  # noqa: PLR0917 - which pair, and who asks
     trial = gate.pair(task, seed)
     if (film := read_film(gate.folder, *trial)) is not None and film.state != "failed":
         return film
-    argv = (sys.executable, "-m", "lefleet", "film", "exec")
-    argv = (*argv, str(workdir), run, str(cycle), task, str(seed))
+    program = (sys.executable, "-m", "lefleet", "film", "exec")
+    argv = (*program, str(workdir), run, str(cycle), task, str(seed))
     gate.rules.check_argv(argv)
     lock = claim(gate.folder, trial)
     if lock is None:
