@@ -111,9 +111,9 @@ def _budgets(data: _Data) -> str:
 
 def _created(data: _Data) -> str:
     """Empty where there is nothing to tell but that it began."""
-    origin = f" from {data['origin']}" if "origin" in data else ""
-    told = f"{origin}{_by(data)}"
-    return f"starts{told}" if told else ""
+    origin = f"starts from {data['origin']}" if "origin" in data else ""
+    person = f"begun{_by(data)}" if _by(data) else ""
+    return ", ".join(one for one in (origin, person) if one)
 
 
 def _by(data: _Data) -> str:
