@@ -14,6 +14,7 @@ from lefleet.records.border import Strict
 Right = Literal["approve", "label", "run", "film", "edit"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
 """What a person may be allowed to do; to look is allowed to everybody who may come in."""
+_MARK = " (token)"
 _VERBS: dict[Right, str] = {
     "approve": "answer what runs ask",
     "label": "label episodes",
@@ -54,7 +55,12 @@ def system_user() -> Person:
 
 def token_holder(name: str, may: tuple[Right, ...]) -> Person:
     """Whoever has the token `name`."""
-    return Person(name=f"{name} (token)", may=may)
+    return Person(name=f"{name}{_MARK}", may=may)
+
+
+def is_token_holder(person: Person) -> bool:
+    """Whether a person came in with a token, and so can log out."""
+    return person.name.endswith(_MARK)
 
 
 def user_name() -> str:

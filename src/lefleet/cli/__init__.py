@@ -10,13 +10,13 @@
     runs          demo, run, resume, stop
     approvals     approve, reject
     films         film
-    events        events of a run as lines
     constitution  constitution check, explain, diff, init
     knowledge     knowledge show, lint, search, update
     dash          dash, dash token add, list, revoke
     trial         try
     trial_view    a trial as a table, as lines, and its summary
     view          status, and the view of a run until it ends
+    watch         runs on the screen of a terminal, with the facts of their pages
     report        the state and the results of runs
     run_report    report: one HTML file about a run
     serve         serve, replay
@@ -27,7 +27,6 @@
     certs         certs: its arguments, and what it prints
     doctor        doctor
     display       records of stages
-    comparison    a comparison in words
     progress      what is going on: one line that changes, or many
     output        JSON, log lines, text of other machines made printable
     signals       Ctrl-C, SIGTERM and SIGHUP

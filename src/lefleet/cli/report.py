@@ -23,7 +23,7 @@ from lefleet.loop.diagnosis import PAGE as DIAGNOSIS
 from lefleet.loop.runs import find
 from lefleet.loop.state import stored_config
 from lefleet.loop.success_plot import PLOT
-from lefleet.queries.runs import RunStatus, run_status
+from lefleet.queries.status import RunStatus, run_status
 from lefleet.queries.words import duration
 from lefleet.records import RunConfig
 
@@ -77,8 +77,9 @@ def show_runs(
             _print_reasons(status)
 
 
-def shown(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
-    """One run for a person, line by line and table by table."""
+def shown(status: RunStatus, workdir: Path, *, is_brief: bool = False) -> Iterator[RenderableType]:
+    """One run for a person, line by line and table by table; `is_brief` where its flow is shown
+    too, which tells what is done."""
     yield Text(_headline(status), style="bold")
     if status.problem:
         yield Text(status.problem)
@@ -89,7 +90,7 @@ def shown(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
         where = _where(now.cycle, now.cycles, now.stage, now.attempt)
         yield Text(f"Now:        {where}: {now.text()}")
         done = {one.index: one.stages for one in status.cycles}.get(now.cycle, ())
-        if done:
+        if done and not is_brief:
             yield Text(f"Done:       {', '.join(done)}")
         if now.wait is not None and now.attempt:
             yield Text(f"Waits for:  {now.wait.what}")

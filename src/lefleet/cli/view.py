@@ -25,7 +25,6 @@ from lefleet.cli.report import (
     report,
     resume_hint,
     show_runs,
-    shown,
     workdir_flag,
 )
 from lefleet.cli.signals import interruptible
@@ -34,7 +33,7 @@ from lefleet.ledger import Ledger, RunRow, read_ledger
 from lefleet.loop.activity import START_S, Activity, activity, is_interrupted
 from lefleet.loop.runs import CONTROLLER_LOG, find, is_controlled, last_log_line
 from lefleet.queries.events import event_text
-from lefleet.queries.runs import RunStatus, run_status
+from lefleet.queries.status import RunStatus, run_status
 
 _POLL_S = 0.25
 _WATCH_S = 1.0
@@ -57,12 +56,14 @@ def status(command: StatusCommand) -> int:
             active = [row.id for row in rows if _is_active(workdir, row)]
             if command.watch and command.json:
                 _watch_json(ledger, workdir, command.run)
-            elif not command.watch or not active:
+            elif command.watch and active:
+                _watch(ledger, workdir, active)
+            elif command.watch and command.run and _screen():
+                _watch_on_screen(ledger, workdir, [command.run])
+            else:
                 show_runs(
                     ledger, workdir, rows, as_json=command.json, with_reasons=bool(command.run)
                 )
-            else:
-                _watch(ledger, workdir, active)
             names = [command.run] if command.run else [row.id for row in ledger.runs()]
             interrupted = [one for one in names if _is_interrupted(workdir, find(ledger, one))]
     except KeyboardInterrupt:
@@ -120,12 +121,14 @@ def _watch(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
 def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Console) -> None:
     """Draw the runs again and again, on the terminal's other screen: a window that is too small
     cuts them off, and one that changes its size is drawn anew."""
+    # Its queries take a while to import, which a script that asks for a status need not wait for.
+    from lefleet.cli.watch import RunScreen
+
+    drawn = RunScreen(ledger, workdir)
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
             rows = [find(ledger, run) for run in runs]
-            parts = [
-                part for row in rows for part in shown(run_status(ledger, workdir, row), workdir)
-            ]
+            parts = [part for run in runs for part in drawn.parts(run)]
             live.update(Group(*parts, "Ctrl-C stops watching; the runs continue."), refresh=True)
             if not any(_is_active(workdir, row) for row in rows):
                 return

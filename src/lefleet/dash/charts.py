@@ -10,7 +10,7 @@ from typing import Any
 from lefleet.dash.theme import colours
 from lefleet.queries.cycles import EvidencePath
 from lefleet.queries.run import TrainingCurve
-from lefleet.queries.runs import CycleStatus
+from lefleet.queries.status import CycleStatus
 
 Options = dict[str, Any]
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'

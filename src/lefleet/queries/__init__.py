@@ -1,5 +1,6 @@
 """What is shown of runs, episodes and robots: the one place that pages, API and commands read from.
 
+    status     what a run has come to, as `lefleet status --json` prints it
     runs       every run in a line: state, what it waits for, best success, budgets
     run        one run whole: its flow, cycles, what a person has to do, and why it stands still
     cycles     one cycle: evidence against its bounds, training curve, data and what judged it
@@ -16,6 +17,7 @@
     kept       answers that stay the same until their files change
     knowledge  knowledge pages with status, findings and who edited them
     seeds      the first seed of every stage of a run
+    marks      a shape for each state, step and decision
     fleet      servers and robots as they report themselves, and which of them has trouble
     fleet_cards  one server and one robot
     fleet_watch  looks at them again and again, while somebody wants to know

@@ -8,7 +8,7 @@ from lefleet.errors import Unknown
 from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.loop.approvals import timed_out
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
-from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.status import ApprovalStatus
 
 
 def open_approvals(ledger: Ledger) -> tuple[ApprovalStatus, ...]:

@@ -7,23 +7,23 @@ from lefleet.records import ComparisonRecord
 from lefleet.records.evaluate import MOST_NEEDED
 
 
-class Names(NamedTuple):
+class PolicyNames(NamedTuple):
     """What the two policies are called."""
 
     a: str
     b: str
 
 
-LETTERS = Names("A", "B")
-ROLES = Names("the candidate", "the baseline")
+LETTERS = PolicyNames("A", "B")
+ROLES = PolicyNames("the candidate", "the baseline")
 
 
-def sentence(record: ComparisonRecord, names: Names = LETTERS) -> str:
+def sentence(record: ComparisonRecord, names: PolicyNames = LETTERS) -> str:
     """The verdict."""
     return _capital(_sentence(record, names))
 
 
-def _sentence(record: ComparisonRecord, names: Names) -> str:
+def _sentence(record: ComparisonRecord, names: PolicyNames) -> str:
     gate, (a, b) = record.gate, names
     alpha = gate.alpha_worse if gate.ended == "worse" else gate.alpha_better
     match gate.ended:
@@ -53,7 +53,7 @@ def _sentence(record: ComparisonRecord, names: Names) -> str:
             )
 
 
-def remarks(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
+def remarks(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]:
     """What is printed below the table."""
     gate, (a, b) = record.gate, names
     low, high = gate.interval
@@ -92,7 +92,7 @@ def remarks(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
     return said
 
 
-def needed(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
+def needed(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]:
     """About how many pairs would settle an inconclusive comparison."""
     gate = record.gate
     if gate.verdict != "inconclusive" or gate.ended == "vetoed":
@@ -120,7 +120,7 @@ def needed(record: ComparisonRecord, names: Names = LETTERS) -> list[str]:
     ]
 
 
-def _seen(record: ComparisonRecord, names: Names) -> str:
+def _seen(record: ComparisonRecord, names: PolicyNames) -> str:
     gate = record.gate
     if record.metric == "progress":
         further = "further" if gate.difference >= 0 else "less far"

@@ -11,7 +11,8 @@ from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.queries.comparison import ROLES, needed, remarks, sentence
 from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage, tail
-from lefleet.queries.runs import CycleStatus, RunReader
+from lefleet.queries.runs import RunReader
+from lefleet.queries.status import CycleStatus
 from lefleet.records import ComparisonRecord, GateResult, TaskPairs
 from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds

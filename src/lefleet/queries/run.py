@@ -13,7 +13,8 @@ from lefleet.loop.runs import CONTROLLER_LOG
 from lefleet.loop.state import RunState
 from lefleet.loop.steps import improves, steps_of_cycle
 from lefleet.queries.datasets import dataset_id
-from lefleet.queries.runs import RunCard, RunFacts, RunReader, RunStatus, card
+from lefleet.queries.runs import RunCard, RunReader, RunReading, card
+from lefleet.queries.status import RunStatus
 from lefleet.queries.words import duration
 from lefleet.records import CheckpointRecord
 from lefleet.records.border import Strict
@@ -168,7 +169,7 @@ def lineage(reader: RunReader, digest: str, run: str) -> CheckpointLineage | Non
     )
 
 
-def trouble(facts: RunFacts, workdir: Path) -> Trouble | None:
+def trouble(facts: RunReading, workdir: Path) -> Trouble | None:
     """None while a run goes on by itself, and when it has finished."""
     status, run, word = facts.status, facts.row.id, facts.status.word
     if word in ("running", "finished"):
@@ -262,7 +263,7 @@ def _where(attempt: AttemptRow | None) -> str:
     return f" in {attempt.stage} of cycle {attempt.cycle}" if attempt else ""
 
 
-def _flow(facts: RunFacts, state: RunState) -> tuple[FlowStep, ...]:
+def _flow(facts: RunReading, state: RunState) -> tuple[FlowStep, ...]:
     """The steps of the current cycle in their order."""
     cycle = state.current
     names = steps_of_cycle(
@@ -281,7 +282,7 @@ def _flow(facts: RunFacts, state: RunState) -> tuple[FlowStep, ...]:
     return tuple(steps)
 
 
-def _step(facts: RunFacts, state: RunState, name: str) -> FlowStep:
+def _step(facts: RunReading, state: RunState, name: str) -> FlowStep:
     status, cycle, now = facts.status, state.current, facts.status.now
     made = [one for one in state.attempts if (one.cycle, one.stage) == (cycle.index, name)]
     is_now = now is not None and now.cycle == cycle.index and now.stage == name

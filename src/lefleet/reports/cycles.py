@@ -2,20 +2,11 @@
 
 from collections.abc import Sequence
 
+from lefleet.queries.marks import decision_mark
 from lefleet.queries.run import RunDetail
 from lefleet.queries.status import CycleStatus, TaskStatus
 from lefleet.reports.charts import success_chart
 from lefleet.reports.html import Markup, element, joined, table
-
-DECISIONS = {
-    "promote": "▲",
-    "baseline": "■",
-    "rollback": "◆",
-    "reject": "○",
-    "escalate": "◇",
-    "stop": "●",
-}
-"""A shape for each; any other has a circle."""
 
 
 def success_section(detail: RunDetail) -> Markup:
@@ -36,7 +27,7 @@ def success_section(detail: RunDetail) -> Markup:
 
 def decision(word: str | None) -> str:
     """A decision with its shape."""
-    return f"{DECISIONS.get(word, '○')} {word}" if word else "not decided"
+    return f"{decision_mark(word)} {word}" if word else "not decided"
 
 
 def tasks_section(detail: RunDetail) -> Markup:

@@ -1,21 +1,12 @@
 """What a report says first: state, verdict, key figures, and what a person has to do."""
 
 from lefleet.queries.cycles import CycleDetail
+from lefleet.queries.marks import RUN_MARKS, STEP_MARKS
 from lefleet.queries.run import FlowStep, RunDetail, Trouble
 from lefleet.queries.status import RunStatus, RunWord
 from lefleet.queries.words import duration
 from lefleet.reports.html import Markup, element, joined, moment
 
-_SHAPES: dict[RunWord, str] = {
-    "running": "▶",
-    "waiting": "◆",
-    "interrupted": "▲",
-    "finished": "✓",
-    "stopped": "■",
-    "failed": "✕",
-    "denied": "✕",
-    "unreadable": "?",
-}
 _TONES: dict[RunWord, str] = {
     "running": "busy",
     "waiting": "warn",
@@ -25,14 +16,6 @@ _TONES: dict[RunWord, str] = {
     "failed": "bad",
     "denied": "bad",
     "unreadable": "bad",
-}
-_STEP_SHAPES = {
-    "done": "✓",
-    "now": "▶",
-    "next": "○",
-    "skipped": "–",
-    "failed": "✕",
-    "waits": "◆",
 }
 
 
@@ -44,7 +27,7 @@ def head(detail: RunDetail, cycles: list[CycleDetail], at: float) -> Markup:
         "header",
         element("p", "LeFleet report · as of ", moment(at), class_="muted small"),
         element("h1", status.id),
-        element("p", chip(f"{_SHAPES[word]} {word}", _TONES[word]), " ", _state(detail)),
+        element("p", chip(f"{RUN_MARKS[word]} {word}", _TONES[word]), " ", _state(detail)),
         trouble(detail.trouble) if detail.trouble else "",
         element("p", verdict, class_="verdict") if verdict else "",
         _figures(detail),
@@ -76,7 +59,7 @@ def flow(steps: tuple[FlowStep, ...]) -> Markup:
         *(
             element(
                 "li",
-                element("b", f"{_STEP_SHAPES[one.state]} {one.name}"),
+                element("b", f"{STEP_MARKS[one.state]} {one.name}"),
                 element("span", _step_words(one), class_="muted"),
                 class_=one.state,
             )

@@ -46,14 +46,13 @@ def create_api(context: Context) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    routes = TypedRoutes("/v1")
+    routes = TypedRoutes(api, "/v1")
     add_reading(routes, context)
     add_writing(routes, context)
-    api.include_router(routes.router)
     answer_errors(api)
 
     def description() -> dict[str, Any]:
-        return routes.description(api, PREFIX)
+        return routes.description(PREFIX)
 
     api.openapi = description  # type: ignore[method-assign]
     return api

@@ -6,6 +6,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from lefleet.actions.people import NotPermitted
 from lefleet.errors import BadInput, Conflict, Denied, LeFleetError, Unknown
@@ -60,10 +61,12 @@ def answer_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         return _answer(400, f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}.")
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             raise error
         problem, remedy = _WORDS.get(error.status_code, (error.detail, ""))
+        if error.status_code == 405:
+            return _answer(405, problem, remedy, {"Allow": _methods(request)})
         return _answer(error.status_code, problem, remedy, error.headers)
 
     async def failed(_: Request, __: Exception) -> Response:
@@ -74,6 +77,17 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, not_valid)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(Exception, failed)
+
+
+def _methods(request: Request) -> str:
+    """All that is possible at an address. Starlette names those of one endpoint only."""
+    found = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
+        for method in route.methods or ()
+    }
+    return ", ".join(sorted(found))
 
 
 def _answer(

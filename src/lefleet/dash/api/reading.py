@@ -23,7 +23,8 @@ from lefleet.queries.knowledge import KnowledgePage
 from lefleet.queries.paging import DEFAULT_LIMIT, FARTHEST, MOST, Page, part_of
 from lefleet.queries.pairs import GatePair
 from lefleet.queries.run import RunDetail, run_detail
-from lefleet.queries.runs import ApprovalStatus, RunList, RunWord
+from lefleet.queries.runs import RunList
+from lefleet.queries.status import ApprovalStatus, RunWord
 from lefleet.records.border import Strict
 
 PathNumber = Annotated[int, Path(ge=0, le=FARTHEST)]

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from lefleet.dash.api.errors import JSON, NotJson, Problem
@@ -47,7 +47,7 @@ class _Endpoint(NamedTuple):
 
 
 class TypedRoutes:
-    """Collects endpoints; `router` serves them, `description` tells of them.
+    """Adds endpoints to an app, below `prefix`; `description` tells of them.
 
     @routes.get("/runs/{run}")
     def run(run: str) -> RunDetail: ...
@@ -55,8 +55,8 @@ class TypedRoutes:
     A body is the parameter `body`, of the type that `body_of` reads.
     """
 
-    def __init__(self, prefix: str) -> None:
-        self.router = APIRouter(prefix=prefix)
+    def __init__(self, app: FastAPI, prefix: str) -> None:
+        self._app, self._prefix = app, prefix
         self._all: list[_Endpoint] = []
 
     def get[**P, A](self, path: str) -> Callable[[Callable[P, A]], Callable[P, A]]:
@@ -80,8 +80,9 @@ class TypedRoutes:
             def answering(*args: P.args, **kwargs: P.kwargs) -> Response:
                 return Response(msgspec.json.encode(function(*args, **kwargs)), media_type=JSON)
 
-            self.router.add_api_route(
-                path,
+            where = f"{self._prefix}{path}"
+            self._app.add_api_route(
+                where,
                 answering,
                 methods=[method],
                 response_model=None,
@@ -89,21 +90,21 @@ class TypedRoutes:
                 tags=[path.split("/")[1]],
             )
             types = get_type_hints(function)
-            where = f"{self.router.prefix}{path}"
             found = _Endpoint(method, where, types.get("body"), types["return"], has_conflicts)
             self._all.append(found)
             return function
 
         return add
 
-    def description(self, app: FastAPI, prefix: str) -> dict[str, Any]:
-        """OpenAPI of `app`, which is mounted at `prefix`."""
+    def description(self, mounted: str) -> dict[str, Any]:
+        """OpenAPI of the app, which is mounted at this path."""
+        app = self._app
         made: dict[str, Any] = get_openapi(
             title=app.title,
             version=app.version,
             description=app.description,
             routes=app.routes,
-            servers=[{"url": prefix}],
+            servers=[{"url": mounted}],
         )
         taken = [one.takes for one in self._all if one.takes is not None]
         given = [*(one.gives for one in self._all), Problem]

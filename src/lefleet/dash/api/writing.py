@@ -19,7 +19,7 @@ from lefleet.dash.context import Context
 from lefleet.queries.approvals import approval
 from lefleet.queries.datasets import place_of
 from lefleet.queries.paging import FARTHEST
-from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.status import ApprovalStatus
 from lefleet.records.border import Strict
 from lefleet.stages.films import PairFilm
 

@@ -7,7 +7,9 @@
     cycle      one cycle: the decision, its evidence, the pairs behind it and their films
     approvals  questions to people with their evidence and buttons, and who said what
     fleet      servers and robots, trouble first
-    episodes   recorded datasets and their episodes; labels by two keys
+    episodes   recorded datasets, and the episodes of one
+    episode    one episode: films, tracks, and a label by two keys
+    run_parts  the parts of a run's page
     knowledge  pages about tasks, policies and runs: read, search, edit
 
 Reads through `queries` and acts through `actions`. A page keeps nothing: what it shows is read
@@ -17,10 +19,20 @@ again when the ledger has changed.
 from nicegui import app
 
 from lefleet.dash.context import Context
-from lefleet.dash.pages import approvals, cycle, episodes, fleet, frame, knowledge, run, runs
+from lefleet.dash.pages import (
+    approvals,
+    cycle,
+    episode,
+    episodes,
+    fleet,
+    frame,
+    knowledge,
+    run,
+    runs,
+)
 from lefleet.dash.pages.frame import Site
 
-_PAGES = (runs, run, cycle, approvals, fleet, episodes, knowledge)
+_PAGES = (runs, run, cycle, approvals, fleet, episodes, episode, knowledge)
 
 
 def register(context: Context) -> None:

@@ -9,11 +9,11 @@ from nicegui import ui
 from lefleet.actions.answers import answer_question, make_answer
 from lefleet.actions.people import Person
 from lefleet.dash import charts
-from lefleet.dash.pages.frame import Site, View, cycle_address, run_address
+from lefleet.dash.pages.frame import OpenPage, Site, cycle_address, run_address
 from lefleet.dash.pages.parts import (
-    Part,
+    LivePart,
+    PlainText,
     Table,
-    Text,
     box,
     button,
     card,
@@ -26,7 +26,7 @@ from lefleet.errors import BadInput
 from lefleet.queries.approvals import answered_approvals, open_approvals
 from lefleet.queries.cycles import CycleDetail, cycle_detail
 from lefleet.queries.paging import Page
-from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.status import ApprovalStatus
 from lefleet.queries.words import clock
 
 _KINDS = {
@@ -52,11 +52,11 @@ class _Question(NamedTuple):
 def register(site: Site) -> None:
     @ui.page("/approvals")
     async def approvals(request: Request) -> None:
-        view = View(site, request, "Approvals", "Approvals")
+        view = OpenPage(site, request, "Approvals", "Approvals")
         with view.main:
-            Text("h1", "Approvals")
-            waiting = Part[list[_Question]](lambda shown: _waiting(view, shown))
-            said = Part[Page[ApprovalStatus]](_said)
+            PlainText("h1", "Approvals")
+            waiting = LivePart[list[_Question]](lambda shown: _waiting(view, shown))
+            said = LivePart[Page[ApprovalStatus]](_said)
 
         def read() -> tuple[list[_Question], Page[ApprovalStatus]]:
             asked = open_approvals(view.ledger)
@@ -78,7 +78,7 @@ def _cycle(site: Site, asked: ApprovalStatus) -> CycleDetail | None:
         return None
 
 
-def _waiting(view: View, questions: list[_Question]) -> None:
+def _waiting(view: OpenPage, questions: list[_Question]) -> None:
     if not questions:
         with card():
             empty(
@@ -90,37 +90,41 @@ def _waiting(view: View, questions: list[_Question]) -> None:
         _question(view, one.asked, one.cycle)
 
 
-def _question(view: View, asked: ApprovalStatus, cycle: CycleDetail | None) -> None:
+def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) -> None:
     with box("section", "card calls", id=f"question-{asked.id}"):
         with box("div", "row"):
             link(asked.run, run_address(asked.run))
-            Text("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
-        Text("h2", _KINDS[asked.kind])
-        Text("p", f"{asked.run} asks whether to {asked.text}.", "why")
+            PlainText("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
+        PlainText("h2", _KINDS[asked.kind])
+        PlainText("p", f"{asked.run} asks whether to {asked.text}.", "why")
         if cycle is not None and cycle.verdict and asked.kind == "promote":
-            Text("p", cycle.verdict)
+            PlainText("p", cycle.verdict)
             if cycle.evidence is not None:
                 chart(charts.evidence(cycle.evidence), cycle.verdict, "low")
             link("Evidence, pairs and films", cycle_address(asked.run, asked.cycle))
         for change in asked.evidence.get("changes", ()):
-            Text("p", f"• {change}")
+            PlainText("p", f"• {change}")
         if problem := asked.evidence.get("problem"):
-            Text("p", f"✕ {problem}")
-        Text("p", _CONSEQUENCES[asked.kind], "muted")
+            PlainText("p", f"✕ {problem}")
+        PlainText("p", _CONSEQUENCES[asked.kind], "muted")
         if asked.expires_at is not None:
-            Text("p", f"Without an answer by {clock(asked.expires_at)}: {asked.on_timeout}.")
+            PlainText("p", f"Without an answer by {clock(asked.expires_at)}: {asked.on_timeout}.")
         if not view.may("approve"):
-            Text("p", "You may look, but not answer: ask for a token with --may approve.", "muted")
+            PlainText(
+                "p", "You may look, but not answer: ask for a token with --may approve.", "muted"
+            )
             return
         with box("div", "row actions"):
             button("Yes", lambda: _say(view, asked, approved=True, why=""), "primary")
             button("No …", lambda: _ask_why(view, asked), "danger")
 
 
-async def _ask_why(view: View, asked: ApprovalStatus) -> None:
+async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
     with ui.dialog() as dialog, ui.card().classes("dialog"):
-        Text("h2", "Why not?")
-        Text("p", "The reason is kept with the decision, for those who come after you.", "muted")
+        PlainText("h2", "Why not?")
+        PlainText(
+            "p", "The reason is kept with the decision, for those who come after you.", "muted"
+        )
         why = ui.textarea("Reason").props("outlined autofocus maxlength=2000")
 
         async def send() -> None:
@@ -128,12 +132,12 @@ async def _ask_why(view: View, asked: ApprovalStatus) -> None:
                 dialog.close()
 
         with box("div", "row actions"):
-            button("Say no", send, "danger")
+            button("PlainText no", send, "danger")
             button("Cancel", dialog.close)
     dialog.open()
 
 
-async def _say(view: View, asked: ApprovalStatus, *, approved: bool, why: str) -> bool:
+async def _say(view: OpenPage, asked: ApprovalStatus, *, approved: bool, why: str) -> bool:
     def answer(person: Person) -> bool:
         said = make_answer(approved=approved, who=person.name, why=why)
         answer_question(view.workdir, asked.id, said)

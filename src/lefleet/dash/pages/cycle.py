@@ -10,11 +10,11 @@ from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions.films import request_film
 from lefleet.dash import charts
-from lefleet.dash.pages.frame import Site, View, cycle_address, run_address, stage_film
+from lefleet.dash.pages.frame import OpenPage, Site, cycle_address, run_address, stage_film
 from lefleet.dash.pages.parts import (
-    Part,
+    LivePart,
+    PlainText,
     Table,
-    Text,
     box,
     button,
     card,
@@ -42,7 +42,7 @@ _OUTCOMES = {
 def register(site: Site) -> None:
     @ui.page("/runs/{run}/cycles/{cycle}")
     async def one_cycle(request: Request, run: str, cycle: int) -> None:
-        view = View(site, request, "Runs", f"{run}, cycle {cycle}", about=run)
+        view = OpenPage(site, request, "Runs", f"{run}, cycle {cycle}", about=run)
         page = _CyclePage(view, run, cycle)
         await view.follow(lambda: cycle_detail(site.reader, run, cycle), page.show)
         await page.load_pairs()
@@ -51,21 +51,21 @@ def register(site: Site) -> None:
 class _CyclePage:
     """The parts of the page. Which pair is shown is all that it remembers."""
 
-    def __init__(self, view: View, run: str, cycle: int) -> None:
+    def __init__(self, view: OpenPage, run: str, cycle: int) -> None:
         self.view = view
         self._run = run
         self._cycle = cycle
         self._picked: tuple[str, int] | None = None
         self._differing = True
         with view.main:
-            self._decision = Part[CycleDetail](self._build_decision)
-            self._evidence = Part[CycleDetail](_build_evidence)
-            self._film = Part[GatePair | None](self._build_film)
-            self._pairs = Part[tuple[Page[GatePair], tuple[str, int] | None]](
+            self._decision = LivePart[CycleDetail](self._build_decision)
+            self._evidence = LivePart[CycleDetail](_build_evidence)
+            self._film = LivePart[GatePair | None](self._build_film)
+            self._pairs = LivePart[tuple[Page[GatePair], tuple[str, int] | None]](
                 lambda shown: self._build_pairs(*shown)
             )
-            self._per_task = Part[dict[str, TaskPairs]](_build_per_task)
-            self._stages = Part[tuple[StageLine, ...]](self._build_stages)
+            self._per_task = LivePart[dict[str, TaskPairs]](_build_per_task)
+            self._stages = LivePart[tuple[StageLine, ...]](self._build_stages)
 
     def show(self, detail: CycleDetail) -> None:
         self._decision.show(detail)
@@ -105,30 +105,30 @@ class _CyclePage:
         with box("div", "row apart"):
             with box("div", "row"):
                 link(self._run, run_address(self._run))
-                Text("h1", f"Cycle {self._cycle}")
+                PlainText("h1", f"Cycle {self._cycle}")
                 if status.decision:
                     chip(status.decision)
             _neighbours(self._run, self._cycle, detail.cycles)
         with card("Why" if status.decision else "Not decided yet"):
             if status.why:
-                Text("p", status.why, "why")
+                PlainText("p", status.why, "why")
             elif detail.waits_for is not None:
                 with box("p", "row"):
-                    Text("span", "A person is asked.", "why")
+                    PlainText("span", "A person is asked.", "why")
                     link("Answer it", f"/approvals#question-{detail.waits_for}", "chip warn")
             else:
-                Text("p", "The decision comes after the gate.", "why")
+                PlainText("p", "The decision comes after the gate.", "why")
             if detail.verdict:
-                Text("p", detail.verdict, "muted")
+                PlainText("p", detail.verdict, "muted")
             if detail.needed:
-                Text("p", detail.needed)
+                PlainText("p", detail.needed)
             for remark in status.diagnosis:
-                Text("p", f"Look at {remark}")
+                PlainText("p", f"Look at {remark}")
             if (answer := status.answer) is not None:
                 with box("div", "row"):
                     chip("approved" if answer.approved else "rejected")
                     reason = f": {answer.why}" if answer.why else ""
-                    Text("span", f"by {answer.who}, {clock(answer.at)}{reason}")
+                    PlainText("span", f"by {answer.who}, {clock(answer.at)}{reason}")
 
     def _build_film(self, pair: GatePair | None) -> None:
         if pair is None:
@@ -137,8 +137,8 @@ class _CyclePage:
             made = pair.film
             if made is None or made.state == "failed":
                 if made is not None:
-                    Text("p", f"✕ The film could not be made: {made.problem}")
-                Text(
+                    PlainText("p", f"✕ The film could not be made: {made.problem}")
+                PlainText(
                     "p",
                     "Episodes are deterministic: the film is made by running both again, which "
                     "takes a few seconds.",
@@ -148,7 +148,9 @@ class _CyclePage:
                     button("Film this pair", lambda: self._request(pair), "primary")
                 return
             if made.state == "requested" or made.candidate is None or made.baseline is None:
-                Text("p", f"▶ Being filmed, asked for by {made.who} …").props["role"] = "status"
+                PlainText("p", f"▶ Being filmed, asked for by {made.who} …").props["role"] = (
+                    "status"
+                )
                 return
             with box("div", "films"):
                 for role, one in (("candidate", made.candidate), ("baseline", made.baseline)):
@@ -157,11 +159,11 @@ class _CyclePage:
                         address = stage_film(self._run, self._cycle, "gate", one.video)
                         film(address, f"{role} on {pair.task}, seed {pair.seed}: {words}")
                         with box("figcaption", "row"):
-                            Text("strong", role)
+                            PlainText("strong", role)
                             chip(words)
-                            Text("span", f"{one.length} steps", "muted")
+                            PlainText("span", f"{one.length} steps", "muted")
                             if not one.is_same:
-                                Text("span", "◆ ended differently than in the gate", "small")
+                                PlainText("span", "◆ ended differently than in the gate", "small")
             button("Play both", _play_both)
 
     async def _request(self, pair: GatePair) -> None:
@@ -235,8 +237,8 @@ class _CyclePage:
             stage_log, self.view.site.reader, self._run, self._cycle, stage
         )
         with ui.dialog() as dialog, ui.card().classes("dialog").style("max-width: 60rem"):
-            Text("h2", f"Last lines of {log.file}")
-            Text("pre", "\n".join(log.lines) or "It is empty.", "log")
+            PlainText("h2", f"Last lines of {log.file}")
+            PlainText("pre", "\n".join(log.lines) or "It is empty.", "log")
             button("Close", dialog.close)
         dialog.open()
 
@@ -258,7 +260,7 @@ def _build_evidence(detail: CycleDetail) -> None:
             with box("figure"):
                 words = f"{detail.verdict} The line ends at {path.value[-1]:g}."
                 chart(charts.evidence(path), words)
-                Text(
+                PlainText(
                     "figcaption",
                     "Only pairs that differ move the line. It stops when it crosses a bound, or "
                     "when crossing one has become unlikely.",
@@ -269,7 +271,7 @@ def _build_evidence(detail: CycleDetail) -> None:
                 chart(
                     charts.difference(path), f"The difference is {low:+.0f} to {high:+.0f} points"
                 )
-                Text(
+                PlainText(
                     "figcaption",
                     f"How much better: {low:+.0f} to {high:+.0f} points (95 %, at every look).",
                     "muted",
@@ -277,9 +279,9 @@ def _build_evidence(detail: CycleDetail) -> None:
         _numbers(detail)
         if detail.remarks:
             with box("details"):
-                Text("summary", "For those who want the statistics")
+                PlainText("summary", "For those who want the statistics")
                 for remark in detail.remarks:
-                    Text("p", remark, "small")
+                    PlainText("p", remark, "small")
 
 
 def _numbers(detail: CycleDetail) -> None:

@@ -6,8 +6,8 @@ from functools import partial
 from fastapi import Request
 from nicegui import ui
 
-from lefleet.dash.pages.frame import Site, View
-from lefleet.dash.pages.parts import Part, Table, Text, Tone, bar, box, card, chip, empty
+from lefleet.dash.pages.frame import OpenPage, Site
+from lefleet.dash.pages.parts import LivePart, PlainText, Table, Tone, bar, box, card, chip, empty
 from lefleet.queries.fleet import FleetStatus
 from lefleet.queries.fleet_cards import ChunkLatency, RobotCard, ServerCard
 from lefleet.queries.words import clock, duration
@@ -18,13 +18,13 @@ _TONES: dict[str, Tone] = {"none": "good", "attention": "warn", "bad": "bad"}
 def register(site: Site) -> None:
     @ui.page("/fleet")
     async def fleet(request: Request) -> None:
-        view = View(site, request, "Fleet", "Fleet")
+        view = OpenPage(site, request, "Fleet", "Fleet")
         with view.main:
-            Text("h1", "Fleet")
-            summary = Part[tuple[int, int, int] | None](_summary)
-            trouble = Part[FleetStatus](_trouble)
-            robots = Part[tuple[RobotCard, ...]](_robots)
-            servers = Part[tuple[ServerCard, ...]](_servers)
+            PlainText("h1", "Fleet")
+            summary = LivePart[tuple[int, int, int] | None](_summary)
+            trouble = LivePart[FleetStatus](_trouble)
+            robots = LivePart[tuple[RobotCard, ...]](_robots)
+            servers = LivePart[tuple[ServerCard, ...]](_servers)
 
         def show(found: FleetStatus) -> None:
             is_known = found.at is not None and not found.problem
@@ -44,14 +44,14 @@ def _summary(counts: tuple[int, int, int] | None) -> None:
     troubled, robots, servers = counts
     with box("div", "tiles"):
         with box("div", f"tile {'calls' if troubled else ''}"):
-            Text("strong", f"◆ {troubled}" if troubled else "✓ 0")
-            Text("span", "in trouble" if troubled else "in trouble: all is well")
+            PlainText("strong", f"◆ {troubled}" if troubled else "✓ 0")
+            PlainText("span", "in trouble" if troubled else "in trouble: all is well")
         with box("div", "tile"):
-            Text("strong", str(robots))
-            Text("span", "robots")
+            PlainText("strong", str(robots))
+            PlainText("span", "robots")
         with box("div", "tile"):
-            Text("strong", str(servers))
-            Text("span", "servers")
+            PlainText("strong", str(servers))
+            PlainText("span", "servers")
 
 
 def _trouble(found: FleetStatus) -> None:
@@ -66,15 +66,15 @@ def _trouble(found: FleetStatus) -> None:
     for robot in found.troubled():
         with card("", "bad" if robot.trouble == "bad" else "calls"):
             with box("div", "row"):
-                Text("h2", robot.name)
+                PlainText("h2", robot.name)
                 chip(robot.state, tone=_TONES[robot.trouble], words=robot.state_text)
                 where = f"on server {robot.server}" if robot.server else "on no server"
-                Text("span", where, "muted")
+                PlainText("span", where, "muted")
             if robot.trouble_since is not None:
                 ago = duration(time.time() - robot.trouble_since)
-                Text("p", f"In trouble since {clock(robot.trouble_since)} ({ago} ago).")
+                PlainText("p", f"In trouble since {clock(robot.trouble_since)} ({ago} ago).")
             for remark in robot.remarks:
-                Text("p", remark)
+                PlainText("p", remark)
 
 
 def _robots(robots: tuple[RobotCard, ...]) -> None:
@@ -124,7 +124,7 @@ def _servers(servers: tuple[ServerCard, ...]) -> None:
 
 def _load(server: ServerCard) -> None:
     bar(server.load, f"load {server.load:.0%}")
-    Text("div", f"{server.load:.0%}", "muted small")
+    PlainText("div", f"{server.load:.0%}", "muted small")
 
 
 def _latency(found: ChunkLatency | None) -> str:

@@ -8,15 +8,15 @@ from urllib.parse import quote
 from fastapi import Request
 from nicegui import ui
 
-from lefleet.actions.people import Person, Right
+from lefleet.actions.people import Person, Right, is_token_holder
 from lefleet.dash.context import Context
 from lefleet.dash.live import Change, Live
-from lefleet.dash.pages.parts import Part, Text, box, card, link
+from lefleet.dash.pages.parts import LivePart, PlainText, box, card, link
 from lefleet.dash.theme import STYLESHEET
 from lefleet.errors import LeFleetError
 from lefleet.ledger import Ledger
 from lefleet.queries.approvals import open_approvals
-from lefleet.queries.runs import ApprovalStatus
+from lefleet.queries.status import ApprovalStatus
 
 _LOG = logging.getLogger(__name__)
 _PLACES = {
@@ -57,7 +57,7 @@ class Site:
         self.fleet.close()
 
 
-class View:
+class OpenPage:
     """One open page of one person.
 
     `read` asks for what the page shows, in a worker thread; `show` builds it, in the event loop.
@@ -79,12 +79,15 @@ class View:
         skip.props["data-skip"] = "true"
         with box("header", "top"), box():
             link("LeFleet", "/", "brand").props["aria-label"] = "LeFleet, all runs"
-            self._nav = Part[tuple[str, int]](self._build_nav)
-            Text("span", site.context.person(request).name, "person")
+            self._nav = LivePart[tuple[str, int]](self._build_nav)
+            with box("span", "person"):
+                PlainText("span", site.context.person(request).name)
+                if is_token_holder(site.context.person(request)):
+                    link("Log out", "/logout").style("margin-left: .6rem")
         self._place = place
         self.main = box("div", "content", id="content")
         with self.main:
-            self._calls = Part[tuple[ApprovalStatus, ...]](self._build_calls)
+            self._calls = LivePart[tuple[ApprovalStatus, ...]](self._build_calls)
 
     def person(self) -> Person:
         """Whoever opened the page; raises where that person was logged out since."""
@@ -164,9 +167,9 @@ class View:
     def show_problem(self, error: LeFleetError) -> None:
         """In place of what cannot be shown."""
         with self._client, self.main, card("This cannot be shown", "bad"):
-            Text("p", error.problem)
+            PlainText("p", error.problem)
             if error.remedy:
-                Text("p", error.remedy, "muted")
+                PlainText("p", error.remedy, "muted")
             link("All runs", "/")
 
     def _build_nav(self, shown: tuple[str, int]) -> None:
@@ -175,9 +178,9 @@ class View:
             for name, address in _PLACES.items():
                 made = link("", address)
                 with made:
-                    Text("span", name)
+                    PlainText("span", name)
                     if name == "Approvals" and waiting:
-                        count = Text("span", str(waiting), "count")
+                        count = PlainText("span", str(waiting), "count")
                         count.props["aria-label"] = f"{waiting} waiting"
                 if name == current:
                     made.props["aria-current"] = "page"
@@ -185,7 +188,7 @@ class View:
     def _build_calls(self, approvals: tuple[ApprovalStatus, ...]) -> None:
         for one in approvals:
             with card("", "calls slim"), box("div", "row apart"):
-                Text("p", f"◆ {one.run} waits for your answer: {_KINDS[one.kind]}")
+                PlainText("p", f"◆ {one.run} waits for your answer: {_KINDS[one.kind]}")
                 link("Answer it", f"/approvals#question-{one.id}", "chip warn")
 
 
@@ -194,8 +197,8 @@ def say_sorry(error: Exception) -> None:
     _LOG.error("event=page_failed", exc_info=error)
     ui.add_head_html(f'<link rel="stylesheet" href="{STYLESHEET}">')
     with box("div", "content"), card("", "bad"):
-        Text("h1", "This page failed")
-        Text("p", "That is a defect of LeFleet. The log of lefleet dash says what happened.")
+        PlainText("h1", "This page failed")
+        PlainText("p", "That is a defect of LeFleet. The log of lefleet dash says what happened.")
         link("All runs", "/")
 
 

@@ -9,8 +9,18 @@ from fastapi import Request
 from nicegui import ui
 
 from lefleet.actions.pages import edit_page
-from lefleet.dash.pages.frame import Site, View, run_address, stage_film
-from lefleet.dash.pages.parts import Part, Table, Text, box, button, card, chip, empty, link
+from lefleet.dash.pages.frame import OpenPage, Site, run_address, stage_film
+from lefleet.dash.pages.parts import (
+    LivePart,
+    PlainText,
+    Table,
+    box,
+    button,
+    card,
+    chip,
+    empty,
+    link,
+)
 from lefleet.knowledge import Finding
 from lefleet.knowledge.bundle import ABOUT, shipped
 from lefleet.knowledge.search import PageEntry, SearchHit
@@ -34,14 +44,14 @@ class _Listed(NamedTuple):
 def register(site: Site) -> None:
     @ui.page("/knowledge")
     async def pages(request: Request, words: str = "") -> None:
-        view = View(site, request, "Knowledge", "Knowledge")
+        view = OpenPage(site, request, "Knowledge", "Knowledge")
         words = words[:200]
         with view.main:
-            Text("h1", "Knowledge")
+            PlainText("h1", "Knowledge")
             _search_field(words)
-            part = Part[_Listed](_list)
+            part = LivePart[_Listed](_list)
             with box("details", "card", id="about"):
-                Text("summary", "How to read and edit the pages")
+                PlainText("summary", "How to read and edit the pages")
                 ui.markdown(shipped(ABOUT).decode(), extras=_EXTRAS).classes("prose")
 
         def read() -> _Listed:
@@ -55,9 +65,9 @@ def register(site: Site) -> None:
 
     @ui.page("/knowledge/{kind}/{name}")
     async def one_page(request: Request, kind: str, name: str) -> None:
-        view = View(site, request, "Knowledge", name.removesuffix(".md"))
+        view = OpenPage(site, request, "Knowledge", name.removesuffix(".md"))
         with view.main:
-            part = Part[KnowledgePage](partial(_page, view))
+            part = LivePart[KnowledgePage](partial(_page, view))
         path = f"{kind}/{name}"
         await view.follow(lambda: knowledge.page(view.ledger, view.workdir, path), part.show)
 
@@ -91,14 +101,14 @@ def _list(shown: _Listed) -> None:
             for hit in shown.hits:
                 with box("div"):
                     link(hit.page, _address(hit.page))
-                    Text("p", hit.text, "muted small")
+                    PlainText("p", hit.text, "muted small")
     for one in shown.findings:
         with card("", "calls slim"), box("div"):
             with box("div", "row"):
                 link(one.page, _address(one.page))
-                Text("span", one.rule, "chip warn")
-            Text("p", one.text)
-            Text("p", one.suggestion, "muted small")
+                PlainText("span", one.rule, "chip warn")
+            PlainText("p", one.text)
+            PlainText("p", one.suggestion, "muted small")
     with card():
         table = Table(
             "Pages, by what they are about.", ("page", "about", "status", "updated (UTC)")
@@ -116,33 +126,33 @@ def _status(status: str) -> None:
     chip(_TONES.get(status, ""), words=status)
 
 
-def _page(view: View, page: KnowledgePage) -> None:
+def _page(view: OpenPage, page: KnowledgePage) -> None:
     with box("div", "row apart"):
         with box("div", "row"):
             link("Knowledge", "/knowledge")
-            Text("h1", page.name or page.page)
+            PlainText("h1", page.name or page.page)
             if page.status:
                 _status(page.status)
         if view.may("edit"):
             button("Edit", lambda: _edit(view, page))
     if page.problem:
         with card("", "bad"):
-            Text("p", f"✕ It cannot be read: {page.problem}")
+            PlainText("p", f"✕ It cannot be read: {page.problem}")
     for one in page.findings:
         with card("", "calls slim"):
-            Text("p", f"◆ {one.rule}: {one.text} {one.suggestion}")
+            PlainText("p", f"◆ {one.rule}: {one.text} {one.suggestion}")
     with card():
         # Sanitised by NiceGUI; pictures from elsewhere and scripts are stopped by the CSP.
         ui.markdown(_with_addresses(page.body), extras=_EXTRAS).classes("prose")
     with card("Who wrote it"):
         theirs = ", ".join(page.human_sections)
-        Text("p", f"LeFleet, {page.updated[:16].replace('T', ' ')} UTC.", "small")
+        PlainText("p", f"LeFleet, {page.updated[:16].replace('T', ' ')} UTC.", "small")
         if theirs:
-            Text(
+            PlainText(
                 "p", f"Sections that a person changed and LeFleet leaves alone: {theirs}.", "small"
             )
         for edit in page.edits:
-            Text("p", f"{clock(edit.at)}: edited by {edit.who}", "small")
+            PlainText("p", f"{clock(edit.at)}: edited by {edit.who}", "small")
 
 
 def _with_addresses(body: str) -> str:
@@ -156,10 +166,10 @@ def _with_addresses(body: str) -> str:
     return body.replace(f"](../{ABOUT})", "](/knowledge#about)")
 
 
-async def _edit(view: View, page: KnowledgePage) -> None:
+async def _edit(view: OpenPage, page: KnowledgePage) -> None:
     with ui.dialog().props("maximized") as dialog, ui.card().classes("dialog"):
-        Text("h2", f"Edit {page.page}")
-        Text(
+        PlainText("h2", f"Edit {page.page}")
+        PlainText(
             "p",
             "Markdown. What you change in a marked section becomes yours: LeFleet no longer "
             "writes to it. Everything outside of them is yours anyway.",

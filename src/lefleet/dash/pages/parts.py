@@ -51,7 +51,7 @@ STATES: dict[str, tuple[str, Tone]] = {
 """Shape and tone of every state and decision; the word is always there too."""
 
 
-class Text(TextElement):
+class PlainText(TextElement):
     """Text in an element of any kind."""
 
     def __init__(self, tag: str, text: str, classes: str = "") -> None:
@@ -74,12 +74,12 @@ def chip(state: str, *, words: str = "", tone: Tone | None = None) -> None:
     """A state as a shape, a word and a colour."""
     shape, known = STATES.get(state, ("●", ""))
     with box("span", f"chip {known if tone is None else tone}"):
-        Text("span", shape).props["aria-hidden"] = "true"
-        Text("span", words or state)
+        PlainText("span", shape).props["aria-hidden"] = "true"
+        PlainText("span", words or state)
 
 
 def link(text: str, address: str, classes: str = "") -> Element:
-    made = Text("a", text, classes)
+    made = PlainText("a", text, classes)
     made.props["href"] = address
     return made
 
@@ -89,14 +89,14 @@ def card(title: str = "", classes: str = "") -> AbstractContextManager[Any]:
     section = box("section", f"card {classes}")
     if title:
         with section:
-            Text("h2", title)
+            PlainText("h2", title)
     return section
 
 
 def command(text: str) -> None:
     """A command line with a button that copies it."""
     with box("span", "command"):
-        Text("code", text)
+        PlainText("code", text)
         button = ui.button("Copy", on_click=lambda: _copy(text), color=None).props(
             "flat dense no-caps"
         )
@@ -140,9 +140,9 @@ def film(address: str, caption: str, *, from_s: float = 0.0, to_s: float | None 
 def empty(title: str, *lines: str, commands: Sequence[str] = ()) -> None:
     """Where there is nothing yet: how there will be something."""
     with box("div", "empty"):
-        Text("h2", title)
+        PlainText("h2", title)
         for line in lines:
-            Text("p", line)
+            PlainText("p", line)
         for one in commands:
             command(one)
 
@@ -151,9 +151,9 @@ def definitions(rows: Iterable[tuple[str, str | Callable[[], Any]]]) -> None:
     """Names and values; a value that is a function builds itself."""
     with box("dl", "pairs"):
         for name, value in rows:
-            Text("dt", name)
+            PlainText("dt", name)
             if isinstance(value, str):
-                Text("dd", value)
+                PlainText("dd", value)
             else:
                 with box("dd"):
                     value()
@@ -165,10 +165,10 @@ class Table:
     def __init__(self, caption: str, columns: Sequence[str], classes: str = "cards") -> None:
         self._columns = columns
         with box("div", "scroll"), box("table", f"facts {classes}") as table:
-            Text("caption", caption)
+            PlainText("caption", caption)
             with box("thead"), box("tr"):
                 for name in columns:
-                    Text("th", name).props["scope"] = "col"
+                    PlainText("th", name).props["scope"] = "col"
             self._body = box("tbody")
         self.element = table
 
@@ -177,7 +177,7 @@ class Table:
         with self._body, box("tr", classes) as row:
             for name, value in zip(self._columns, cells, strict=True):
                 if isinstance(value, str):
-                    cell: Element = Text("td", value)
+                    cell: Element = PlainText("td", value)
                 else:
                     cell = box("td")
                     with cell:
@@ -186,7 +186,7 @@ class Table:
         return row
 
 
-class Part[Shown]:
+class LivePart[Shown]:
     """A part of a page that is built again when what it shows has changed, and only then: a person
     who reads or types elsewhere on the page is not disturbed."""
 

@@ -8,8 +8,18 @@ from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions import runs as run_actions
 from lefleet.dash.pages import run_parts
-from lefleet.dash.pages.frame import Site, View, run_address
-from lefleet.dash.pages.parts import Part, Table, Text, box, button, card, chip, command, link
+from lefleet.dash.pages.frame import OpenPage, Site, run_address
+from lefleet.dash.pages.parts import (
+    LivePart,
+    PlainText,
+    Table,
+    box,
+    button,
+    card,
+    chip,
+    command,
+    link,
+)
 from lefleet.queries.events import EventGroup, EventPage, events
 from lefleet.queries.run import (
     CheckpointLineage,
@@ -20,7 +30,7 @@ from lefleet.queries.run import (
     Trouble,
     run_detail,
 )
-from lefleet.queries.runs import BudgetUse, CycleStatus
+from lefleet.queries.status import BudgetUse, CycleStatus
 from lefleet.queries.words import clock, duration
 
 _GROUPS: dict[EventGroup, str] = {
@@ -36,36 +46,36 @@ _EVENTS = 25
 def register(site: Site) -> None:
     @ui.page("/runs/{run}")
     async def one_run(request: Request, run: str) -> None:
-        page = _RunPage(View(site, request, "Runs", run, about=run), run)
+        page = _RunPage(OpenPage(site, request, "Runs", run, about=run), run)
         await page.view.follow(lambda: run_detail(site.reader, run), page.show, every_tick=True)
 
 
 class _RunPage:
     """The parts of the page; each is built again only when what it shows has changed."""
 
-    def __init__(self, view: View, run: str) -> None:
+    def __init__(self, view: OpenPage, run: str) -> None:
         self.view = view
         self._run = run
         with view.main:
-            self._head = Part[tuple[str, str, str, str | None]](self._build_head)
-            self._trouble = Part[Trouble | None](self._build_trouble)
-            self._flow = Part[tuple[str, tuple[FlowStep, ...]]](
+            self._head = LivePart[tuple[str, str, str, str | None]](self._build_head)
+            self._trouble = LivePart[Trouble | None](self._build_trouble)
+            self._flow = LivePart[tuple[str, tuple[FlowStep, ...]]](
                 lambda shown: run_parts.flow(*shown)
             )
-            self._decisions = Part[tuple[tuple[CycleStatus, ...], str | None]](
+            self._decisions = LivePart[tuple[tuple[CycleStatus, ...], str | None]](
                 lambda shown: run_parts.decisions(run, *shown)
             )
             with box("div", "columns"):
-                self._tasks = Part[tuple[CycleStatus, ...]](run_parts.tasks)
-                self._lineage = Part[CheckpointLineage | None](run_parts.lineage)
-            self._films = Part[tuple[EvaluationFilm, ...]](
+                self._tasks = LivePart[tuple[CycleStatus, ...]](run_parts.tasks)
+                self._lineage = LivePart[CheckpointLineage | None](run_parts.lineage)
+            self._films = LivePart[tuple[EvaluationFilm, ...]](
                 lambda films: run_parts.films(run, films)
             )
             with box("div", "columns"):
-                self._training = Part[tuple[TrainingCurve, ...]](run_parts.training)
-                self._budgets = Part[dict[str, BudgetUse]](run_parts.budgets)
+                self._training = LivePart[tuple[TrainingCurve, ...]](run_parts.training)
+                self._budgets = LivePart[dict[str, BudgetUse]](run_parts.budgets)
             self._log = _EventLog(view, run)
-            self._config = Part[str](run_parts.config)
+            self._config = LivePart[str](run_parts.config)
 
     def show(self, detail: RunDetail) -> None:
         one, status = detail.card, detail.status
@@ -91,12 +101,12 @@ class _RunPage:
         state, headline, ran, origin = shown
         with box("div", "row apart"):
             with box("div", "row"):
-                Text("h1", self._run)
+                PlainText("h1", self._run)
                 chip(state)
                 if ran:
-                    Text("span", f"{'for' if state == 'running' else 'ran'} {ran}", "muted")
+                    PlainText("span", f"{'for' if state == 'running' else 'ran'} {ran}", "muted")
                 if origin:
-                    Text("span", f"started from {origin}", "muted")
+                    PlainText("span", f"started from {origin}", "muted")
             with box("div", "row actions"):
                 may_run = self.view.may("run")
                 if may_run and state in ("running", "waiting"):
@@ -105,20 +115,20 @@ class _RunPage:
                     button("Resume", self._resume, "primary")
                 link("Report for a colleague", f"{run_address(self._run)}/report", "small")
         if state == "running":
-            Text("p", headline, "muted")
+            PlainText("p", headline, "muted")
 
     def _build_trouble(self, trouble: Trouble | None) -> None:
         if trouble is None:
             return
         is_bad = trouble.kind in ("failed", "denied", "interrupted", "unreadable")
         with card("", "bad" if is_bad else "calls" if trouble.kind == "answer" else ""):
-            Text("h2", f"{'✕' if is_bad else '◆'} {trouble.title}")
-            Text("p", trouble.text, "why")
+            PlainText("h2", f"{'✕' if is_bad else '◆'} {trouble.title}")
+            PlainText("p", trouble.text, "why")
             if trouble.log:
-                Text("h3", f"Last lines of {trouble.log_file}")
-                Text("pre", "\n".join(trouble.log), "log")
+                PlainText("h3", f"Last lines of {trouble.log_file}")
+                PlainText("pre", "\n".join(trouble.log), "log")
             if trouble.remedy:
-                Text("p", trouble.remedy)
+                PlainText("p", trouble.remedy)
             with box("div", "row actions"):
                 if trouble.approval is not None:
                     link("Answer it", f"/approvals#question-{trouble.approval}", "chip warn")
@@ -136,8 +146,8 @@ class _RunPage:
 
     async def _ask_stop(self) -> None:
         with ui.dialog() as dialog, ui.card().classes("dialog"):
-            Text("h2", f"Stop {self._run}?")
-            Text("p", "The stage that is running ends; the run can be resumed from there.")
+            PlainText("h2", f"Stop {self._run}?")
+            PlainText("p", "The stage that is running ends; the run can be resumed from there.")
             with box("div", "row actions"):
                 button("Stop it", lambda: dialog.submit(True), "danger")
                 button("Let it run", lambda: dialog.submit(False))
@@ -153,7 +163,7 @@ class _RunPage:
 class _EventLog:
     """What happened, newest first, with a filter; older ones on request."""
 
-    def __init__(self, view: View, run: str) -> None:
+    def __init__(self, view: OpenPage, run: str) -> None:
         self._view = view
         self._run = run
         self._group: EventGroup = "all"
@@ -162,7 +172,7 @@ class _EventLog:
         with card("What happened"):
             choice = ui.select(_GROUPS, value="all", label="Show").props("outlined dense")
             choice.style("max-width: 18rem").on_value_change(self._choose)
-            self._part = Part[EventPage](self._build)
+            self._part = LivePart[EventPage](self._build)
 
     def changed(self, at: float) -> None:
         """The newest event is of this time."""
@@ -186,7 +196,7 @@ class _EventLog:
 
     def _build(self, page: EventPage) -> None:
         if not page.items:
-            Text("p", "Nothing of this kind has happened.", "muted")
+            PlainText("p", "Nothing of this kind has happened.", "muted")
             return
         table = Table("Newest first.", ("time", "cycle", "what"), "")
         for one in page.items:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lefleet.dash import charts
 from lefleet.dash.pages.frame import cycle_address, stage_film
 from lefleet.dash.pages.parts import (
-    Text,
+    PlainText,
     bar,
     box,
     card,
@@ -16,7 +16,7 @@ from lefleet.dash.pages.parts import (
     link,
 )
 from lefleet.queries.run import CheckpointLineage, EvaluationFilm, FlowStep, TrainingCurve
-from lefleet.queries.runs import BudgetUse, CycleStatus
+from lefleet.queries.status import BudgetUse, CycleStatus
 
 _STEP_MARKS = {"done": "✓", "now": "▶", "next": "○", "skipped": "–", "failed": "✕", "waits": "◆"}
 _STEP_WORDS = {"next": "to come", "skipped": "skipped", "done": "done"}
@@ -42,9 +42,9 @@ def flow(title: str, steps: tuple[FlowStep, ...]) -> None:
             if step.state == "now":
                 item.props["aria-current"] = "step"
             with item:
-                Text("b", f"{_STEP_MARKS[step.state]} {step.name}")
+                PlainText("b", f"{_STEP_MARKS[step.state]} {step.name}")
                 words = step.detail or _STEP_WORDS.get(step.state, "")
-                Text("span", words or _STEP_DOES.get(step.name, ""), "detail")
+                PlainText("span", words or _STEP_DOES.get(step.name, ""), "detail")
                 if step.progress is not None:
                     bar(step.progress, f"{step.name} {step.progress:.0%} done")
 
@@ -65,17 +65,19 @@ def decisions(run: str, cycles: tuple[CycleStatus, ...], blessed: str | None) ->
 def _decision(run: str, one: CycleStatus, *, is_blessed: bool) -> None:
     with box("div"):
         with box("div", "row"):
-            Text("h3", f"Cycle {one.index}")
+            PlainText("h3", f"Cycle {one.index}")
             if one.decision:
                 chip(one.decision)
             if is_blessed:
                 chip("blessed")
             if one.success_rate is not None and one.interval:
                 low, high = one.interval
-                Text("span", f"{one.success_rate:.0%} ({low:.0%} to {high:.0%})", "muted small")
-        Text("p", one.why or "Not decided yet.")
+                PlainText(
+                    "span", f"{one.success_rate:.0%} ({low:.0%} to {high:.0%})", "muted small"
+                )
+        PlainText("p", one.why or "Not decided yet.")
         for remark in one.diagnosis:
-            Text("p", f"Look at {remark}", "muted small")
+            PlainText("p", f"Look at {remark}", "muted small")
         has_gate = one.gate is not None or "gate" in one.stages
         link(
             "Evidence, pairs and films" if has_gate else "Stages and logs",
@@ -91,14 +93,16 @@ def tasks(cycles: tuple[CycleStatus, ...]) -> None:
     with card("Success by task"):
         columns = ("task", *(f"cycle {one.index}" for one in shown))
         with box("div", "scroll"), box("table", "facts heat"):
-            Text("caption", "Of the fixed block of each cycle; point at a cell for its interval.")
+            PlainText(
+                "caption", "Of the fixed block of each cycle; point at a cell for its interval."
+            )
             with box("thead"), box("tr"):
                 for name in columns:
-                    Text("th", name).props["scope"] = "col"
+                    PlainText("th", name).props["scope"] = "col"
             with box("tbody"):
                 for task in dict.fromkeys(task for one in shown for task in one.tasks):
                     with box("tr"):
-                        Text("th", task).props["scope"] = "row"
+                        PlainText("th", task).props["scope"] = "row"
                         for one in shown:
                             _cell(one, task)
 
@@ -106,11 +110,11 @@ def tasks(cycles: tuple[CycleStatus, ...]) -> None:
 def _cell(cycle: CycleStatus, task: str) -> None:
     found = cycle.tasks.get(task)
     if found is None:
-        Text("td", "–", "cell")
+        PlainText("td", "–", "cell")
         return
     shade = min(4, int(5 * found.success_rate))
     low, high = found.interval
-    cell = Text("td", f"{found.success_rate:.0%}", f"cell h{shade}")
+    cell = PlainText("td", f"{found.success_rate:.0%}", f"cell h{shade}")
     cell.props["title"] = f"{found.episodes} episodes, 95 % interval {low:.0%} to {high:.0%}"
 
 
@@ -118,11 +122,11 @@ def training(curves: tuple[TrainingCurve, ...]) -> None:
     """The loss of every training."""
     with card("Training"):
         if not curves:
-            Text("p", "The loss appears when the first training is done.", "muted")
+            PlainText("p", "The loss appears when the first training is done.", "muted")
             return
         ends = ", ".join(f"cycle {one.cycle} {_last(one.losses)}" for one in curves)
         chart(charts.training(curves), f"Loss over training steps; at the end: {ends}", "low")
-        Text("p", f"Loss at the end: {ends}.", "muted small")
+        PlainText("p", f"Loss at the end: {ends}.", "muted small")
 
 
 def _last(losses: Sequence[float | None]) -> str:
@@ -134,7 +138,7 @@ def lineage(found: CheckpointLineage | None) -> None:
     """Which data made the blessed checkpoint, and what judged it."""
     with card("What made the blessed checkpoint"):
         if found is None:
-            Text("p", "No checkpoint is blessed yet.", "muted")
+            PlainText("p", "No checkpoint is blessed yet.", "muted")
             return
         trained = [one for one in found.data if one.is_trained_on]
         parts = [one for one in found.data if not one.is_trained_on]
@@ -147,14 +151,14 @@ def lineage(found: CheckpointLineage | None) -> None:
         for title, group in (("Trained on", trained), ("Merged from", parts)):
             if not group:
                 continue
-            Text("h3", title).style("margin-top: .8rem")
+            PlainText("h3", title).style("margin-top: .8rem")
             with box("ul"):
                 for one in group:
                     with box("li"):
                         link(f"{one.episodes} episodes", f"/episodes/{one.id}")
                         where = f"{one.stage} of cycle {one.cycle}"
                         where += f" of {one.run}" if one.run != found.run else ""
-                        Text("span", f" · {where} · {one.digest[:12]}", "muted small")
+                        PlainText("span", f" · {where} · {one.digest[:12]}", "muted small")
 
 
 def films(run: str, shown: tuple[EvaluationFilm, ...]) -> None:
@@ -168,7 +172,7 @@ def films(run: str, shown: tuple[EvaluationFilm, ...]) -> None:
                 address = stage_film(run, one.cycle, "evaluate", one.file)
                 film(address, f"{one.task}, seed {one.seed}: {words}")
                 with box("figcaption", "row"):
-                    Text("span", one.task)
+                    PlainText("span", one.task)
                     chip(words)
 
 
@@ -180,17 +184,17 @@ def budgets(uses: dict[str, BudgetUse]) -> None:
             if use.limit:
                 words = f"{label}: {use.used:.3g} of {use.limit:g}"
                 bar(use.used / use.limit, words)
-                Text("div", words, "small")
+                PlainText("div", words, "small")
         rest = [
             f"{use.used:.3g} {name.replace('_', ' ')}"
             for name, use in uses.items()
             if not use.limit and use.used
         ]
         if rest:
-            Text("p", f"Used, without a limit: {', '.join(rest)}.", "muted small")
+            PlainText("p", f"Used, without a limit: {', '.join(rest)}.", "muted small")
 
 
 def config(text: str) -> None:
     with card("Config"), box("details"):
-        Text("summary", "As the run was begun")
-        Text("pre", text, "log")
+        PlainText("summary", "As the run was begun")
+        PlainText("pre", text, "log")

@@ -8,8 +8,19 @@ from nicegui import ui
 
 from lefleet.actions.people import Person
 from lefleet.actions.runs import Started, StartRequest, plan, start, templates
-from lefleet.dash.pages.frame import Site, View, run_address
-from lefleet.dash.pages.parts import Part, Table, Text, bar, box, button, card, chip, empty, link
+from lefleet.dash.pages.frame import OpenPage, Site, run_address
+from lefleet.dash.pages.parts import (
+    LivePart,
+    PlainText,
+    Table,
+    bar,
+    box,
+    button,
+    card,
+    chip,
+    empty,
+    link,
+)
 from lefleet.queries.runs import RunCard, RunList
 from lefleet.queries.words import duration
 
@@ -19,14 +30,14 @@ _PAGE = 20
 def register(site: Site) -> None:
     @ui.page("/")
     async def runs(request: Request, offset: int = 0) -> None:
-        view = View(site, request, "Runs", "Runs")
+        view = OpenPage(site, request, "Runs", "Runs")
         with view.main:
             with box("div", "row apart"):
-                Text("h1", "Runs")
+                PlainText("h1", "Runs")
                 if view.may("run"):
                     button("Start a run", lambda: _start_dialog(view))
-            tiles = Part[tuple[int, int, int]](_tiles)
-            rows = Part[tuple[RunList, int]](lambda shown: _rows(shown[0]))
+            tiles = LivePart[tuple[int, int, int]](_tiles)
+            rows = LivePart[tuple[RunList, int]](lambda shown: _rows(shown[0]))
 
         def show(found: RunList) -> None:
             tiles.show((found.needing_person, found.running, found.ended))
@@ -45,15 +56,15 @@ def _tiles(counts: tuple[int, int, int]) -> None:
         return
     with box("div", "tiles"):
         with box("div", f"tile {'calls' if needing else ''}"):
-            Text("strong", f"◆ {needing}" if needing else "✓ 0")
+            PlainText("strong", f"◆ {needing}" if needing else "✓ 0")
             verb = "needs you" if needing == 1 else "need you"
-            Text("span", verb if needing else "need you: all is well")
+            PlainText("span", verb if needing else "need you: all is well")
         with box("div", "tile"):
-            Text("strong", str(running))
-            Text("span", "running")
+            PlainText("strong", str(running))
+            PlainText("span", "running")
         with box("div", "tile"):
-            Text("strong", str(ended))
-            Text("span", "ended")
+            PlainText("strong", str(ended))
+            PlainText("span", "ended")
 
 
 def _rows(found: RunList) -> None:
@@ -85,7 +96,7 @@ def _rows(found: RunList) -> None:
 
 
 def _doing(one: RunCard) -> None:
-    Text("div", one.headline)
+    PlainText("div", one.headline)
     if one.progress is not None:
         bar(one.progress, f"{one.stage} {one.progress:.0%} done")
 
@@ -98,12 +109,12 @@ def _cycle(one: RunCard) -> str:
 
 def _success(one: RunCard) -> None:
     if one.success_rate is None or one.interval is None:
-        Text("span", "none blessed yet", "muted")
+        PlainText("span", "none blessed yet", "muted")
         return
     low, high = one.interval
     with box("span"):
-        Text("strong", f"{one.success_rate:.0%}")
-        Text("div", f"{low:.0%} to {high:.0%}", "muted small")
+        PlainText("strong", f"{one.success_rate:.0%}")
+        PlainText("div", f"{low:.0%} to {high:.0%}", "muted small")
 
 
 def _budget(one: RunCard) -> None:
@@ -114,7 +125,7 @@ def _budget(one: RunCard) -> None:
     name, use = max(limited.items(), key=lambda item: item[1].used / item[1].limit)
     words = f"{use.used:.3g} of {use.limit:g} {name.replace('_', ' ')}"
     bar(use.used / use.limit, words)
-    Text("div", words, "muted small")
+    PlainText("div", words, "muted small")
 
 
 def _pager(offset: int, total: int) -> None:
@@ -122,7 +133,7 @@ def _pager(offset: int, total: int) -> None:
         return
     last = min(total, offset + _PAGE)
     with box("nav", "row apart", aria_label="More runs"):
-        Text("span", f"{offset + 1} to {last} of {total}", "muted small")
+        PlainText("span", f"{offset + 1} to {last} of {total}", "muted small")
         with box("span", "row"):
             if offset:
                 link("← Newer", f"/?offset={max(0, offset - _PAGE)}")
@@ -130,12 +141,12 @@ def _pager(offset: int, total: int) -> None:
                 link("Older →", f"/?offset={last}")
 
 
-def _start_dialog(view: View) -> None:
+def _start_dialog(view: OpenPage) -> None:
     """Start a run from a config that is here already."""
     known = templates(view.workdir, view.site.context.configs)
     configs = {one.id: one.config for one in known}
     with ui.dialog() as dialog, ui.card().classes("dialog"):
-        Text("h2", "Start a run")
+        PlainText("h2", "Start a run")
         chosen = ui.select({one.id: one.name for one in known}, label="Config", value=known[0].id)
         name = ui.input("Name", value=time.strftime("run-%m%d-%H%M"))
         with box("div", "row"):
@@ -148,8 +159,8 @@ def _start_dialog(view: View) -> None:
         for field in (chosen, name, cycles, promote):
             field.props("outlined dense")
         with box("details"):
-            Text("summary", "The config")
-            shown = Text("pre", configs[chosen.value], "log")
+            PlainText("summary", "The config")
+            shown = PlainText("pre", configs[chosen.value], "log")
         chosen.on_value_change(lambda: shown.set_text(configs[chosen.value]))
         planned = box("div")
 
@@ -171,7 +182,7 @@ def _start_dialog(view: View) -> None:
             if (lines := await view.act("run", planning)) is not None:
                 planned.clear()
                 with planned:
-                    Text("pre", "\n".join(lines), "log")
+                    PlainText("pre", "\n".join(lines), "log")
 
         async def begin() -> None:
             if (begun := await view.act("run", starting)) is not None:
