@@ -10,14 +10,19 @@ from contextlib import contextmanager
 
 import msgspec
 import pytest
+from msgspec.structs import replace
+from rich.console import Console
 
 from lefleet.cli import main
 from lefleet.cli.progress import ProgressLines
 from lefleet.cli.view import Follower, _view, _watch_in_lines, _watch_json
+from lefleet.cli.watch import RunScreen, evidence_text
+from lefleet.queries.cycles import EvidencePath
 from lefleet.records import EvaluatePlan
 from lefleet.stages import Update
 from lefleet.stages.progress import ProgressWriter
 from tests.cli.child import Child
+from tests.cli.terminal import CTRL_C, Terminal
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, record
 from tests.loop.test_end_to_end import heeding_permissions, run
@@ -314,3 +319,94 @@ def test_watching_ends_with_an_interrupt_and_says_that_the_runs_continue(two_run
         child.signal(signal.SIGINT)
         assert child.end() == 0
     assert [line for line in child.err if line] == ["Stopped watching; the runs continue."]
+
+
+@pytest.fixture
+def judged(running, tmp_path):
+    """Run b is in its second cycle, behind a gate."""
+    for stage in ("train", "evaluate"):
+        running.commit_stage(running.start_attempt("b", 0, stage, REQUEST), record(0, stage))
+    running.record_decision("b", decision(0, "baseline", "c0"))
+    for stage in ("collect", "train", "evaluate", "gate"):
+        running.commit_stage(running.start_attempt("b", 1, stage, REQUEST), record(1, stage))
+    return running
+
+
+def text_of(parts) -> str:
+    screen = Console(width=200, highlight=False, markup=False)
+    with screen.capture() as capture:
+        for part in parts:
+            screen.print(part)
+    return capture.get()
+
+
+def test_the_screen_shows_the_flow_with_what_is_done_what_is_now_and_what_is_next(
+    running, tmp_path
+):
+    shown = text_of(RunScreen(running, tmp_path / "runs").parts("b"))
+    assert "Now:        cycle 0 (1 of 3) · train: 3/9 steps (loss 0.5), " in shown
+    (flow,) = [line for line in shown.splitlines() if line.startswith("Flow: ")]
+    assert re.fullmatch(
+        r"Flow:       ✓ propose → ✓ collect \d+ s → ▶ train 33% → ○ evaluate → ○ decide", flow
+    )
+    assert "Done: " not in shown
+    assert "Gate: " not in shown
+
+
+def test_the_screen_shows_the_evidence_of_the_last_gate_and_how_to_answer(judged, tmp_path):
+    drawn = RunScreen(judged, tmp_path / "runs")
+    verdict = "Gate:       cycle 1: No clear answer: of 4 pairs, the candidate won 3 and lost 1"
+    evidence = "Evidence:   won minus lost: +2; better from "
+    shown = text_of(drawn.parts("b"))
+    assert verdict in shown
+    assert evidence in shown
+    judged.approvals.ask(
+        "b", "promote", "cycle 1", cycle=1, text="promote it", evidence={}, timeout_s=0.0,
+        on_timeout="reject",
+    )  # fmt: skip
+    judged.set_run_state("b", "waiting", "a person to promote it")
+    shown = text_of(drawn.parts("b"))
+    assert verdict in shown
+    assert "◆ decide" in shown
+    workdir = tmp_path / "runs"
+    assert f"Say yes:    lefleet approve b --question=1 --workdir {workdir}" in shown
+
+
+def test_evidence_fits_into_a_line_however_often_a_gate_looked():
+    looks = range(1, 101)
+    path = EvidencePath(
+        metric="success",
+        pairs=tuple(looks),
+        value=tuple(map(float, looks)),
+        better=(100.0,) * 100,
+        worse=(-100.0,) * 100,
+        value_worse=(),
+        low=(0.0,) * 100,
+        high=(1.0,) * 100,
+        e_value=(1.0,) * 100,
+        max_pairs=200,
+    )
+    assert evidence_text(path) == (
+        "won minus lost: … → +93 → +94 → +95 → +96 → +97 → +98 → +99 → +100; better from +100, "
+        "worse from -100 (100 of at most 200 pairs)"
+    )
+    progress = replace(path, metric="progress", better=(1.0,) * 100, value=(0.0, 1.0) * 50)
+    worse = replace(progress, value_worse=(0.0,) * 100, worse=(2.0,) * 100)
+    assert evidence_text(worse).endswith("better from 10; for worse: 1 of 100 (100 of at most 200 "
+                                         "pairs)")  # fmt: skip
+
+
+def test_in_a_terminal_the_same_is_watched(running, tmp_path):
+    with Terminal("status", "b", "--watch", folder=tmp_path) as terminal:
+        terminal.wait_for("▶ train 33%", 60)
+        terminal.wait_for("Ctrl-C stops watching; the runs continue.", 60)
+        terminal.press(CTRL_C)
+        assert terminal.end() == 0
+    assert "Stopped watching; the runs continue." in terminal.shown
+
+
+def test_in_a_terminal_the_evidence_of_a_run_that_waits_is_printed(judged, tmp_path):
+    judged.set_run_state("b", "stopped", "by lefleet stop")
+    with Terminal("status", "b", "--watch", folder=tmp_path) as terminal:
+        terminal.wait_for("Evidence:   won minus lost: +2", 60)
+        assert terminal.end() == 0

@@ -58,12 +58,12 @@ def status(command: StatusCommand) -> int:
                 _watch_json(ledger, workdir, command.run)
             elif command.watch and active:
                 _watch(ledger, workdir, active)
-            elif command.watch and command.run and _screen():
-                _watch_on_screen(ledger, workdir, [command.run])
             else:
                 show_runs(
                     ledger, workdir, rows, as_json=command.json, with_reasons=bool(command.run)
                 )
+                if command.watch and command.run and (screen := _screen()):
+                    _print_evidence(ledger, workdir, command.run, screen)
             names = [command.run] if command.run else [row.id for row in ledger.runs()]
             interrupted = [one for one in names if _is_interrupted(workdir, find(ledger, one))]
     except KeyboardInterrupt:
@@ -109,13 +109,26 @@ def _without_time(status: RunStatus) -> RunStatus:
 
 def _watch(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
     """Show these runs until none of them is active, then their results."""
-    screen = Console(highlight=False, markup=False)
-    if screen.is_terminal and not screen.is_dumb_terminal:
+    if screen := _screen():
         _watch_on_screen(ledger, workdir, runs, screen)
     else:
         _watch_in_lines(ledger, workdir, runs)
     for run in runs:
         report(ledger, workdir, run, as_json=False)
+
+
+def _screen() -> Console | None:
+    """The terminal, if there is one."""
+    screen = Console(highlight=False, markup=False)
+    return screen if screen.is_terminal and not screen.is_dumb_terminal else None
+
+
+def _print_evidence(ledger: Ledger, workdir: Path, run: str, screen: Console) -> None:
+    """Of a run that nobody needs to watch: it has ended, or waits for a person."""
+    from lefleet.cli.watch import RunScreen
+
+    for line in RunScreen(ledger, workdir).evidence(run):
+        screen.print(line)
 
 
 def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Console) -> None:

@@ -31,8 +31,12 @@ class RunScreen:
 
     def parts(self, run: str) -> Iterator[RenderableType]:
         """One run, line by line and table by table."""
+        yield from shown(self._reader.status(run), self._reader.workdir, is_brief=True)
+        yield from self.evidence(run)
+
+    def evidence(self, run: str) -> Iterator[Text]:
+        """The flow of the current cycle, and the newest gate."""
         detail = run_detail(self._reader, run)
-        yield from shown(detail.status, self._reader.workdir, is_brief=True)
         if detail.flow:
             yield _flow(detail.flow)
         changed_at, gate = self._gates.get(run, (0.0, []))
