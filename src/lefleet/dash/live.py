@@ -18,8 +18,6 @@ _PROGRESS_EVERY = 4
 class Change(NamedTuple):
     """What open pages are told."""
 
-    event: int
-    """Id of the newest event of all runs."""
     is_event: bool
     """False: only time has passed, and progress may have."""
 
@@ -30,7 +28,8 @@ class Live:
     The ledger is read in a worker thread, so that a slow disk never stops the pages.
     """
 
-    def __init__(self, newest: Callable[[], int]) -> None:
+    def __init__(self, newest: Callable[[], tuple[int, int]]) -> None:
+        """`newest` are the ids of the newest event and of the newest label."""
         self.changed: Event[[Change]] = Event()
         self._newest = newest
         self._task: asyncio.Task[None] | None = None
@@ -43,7 +42,7 @@ class Live:
             self._task.cancel()
 
     async def _watch(self) -> None:
-        seen, looks = -1, 0
+        seen, looks = (-1, -1), 0
         while True:
             await asyncio.sleep(_LOOK_S)
             looks += 1
@@ -52,9 +51,9 @@ class Live:
             except LeFleetError as error:
                 # A ledger that is being migrated, or a disk that is away: the pages say so.
                 _LOG.debug("The ledger cannot be read: %s", error)
-                newest = 0
+                newest = (0, 0)
             if newest != seen:
                 seen = newest
-                self.changed.emit(Change(newest, is_event=True))
+                self.changed.emit(Change(is_event=True))
             elif looks % _PROGRESS_EVERY == 0:
-                self.changed.emit(Change(newest, is_event=False))
+                self.changed.emit(Change(is_event=False))

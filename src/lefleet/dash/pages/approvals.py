@@ -132,7 +132,7 @@ async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
                 dialog.close()
 
         with box("div", "row actions"):
-            button("PlainText no", send, "danger")
+            button("Say no", send, "danger")
             button("Cancel", dialog.close)
     dialog.open()
 

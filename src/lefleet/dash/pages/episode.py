@@ -40,7 +40,7 @@ def register(site: Site) -> None:
     ) -> None:
         view = OpenPage(site, request, "Episodes", f"Episode {index}")
         page = _EpisodePage(view, name, index, EpisodeFilter(task, label))
-        await view.follow(page.read, page.show, every_tick=True)
+        await view.follow(page.read, page.show)
 
 
 class _EpisodePage:

@@ -62,7 +62,7 @@ def register(site: Site) -> None:
             )
             return dataset(*where), found
 
-        await view.follow(read, page.show, every_tick=True)
+        await view.follow(read, page.show)
 
 
 class EpisodeFilter:

@@ -45,8 +45,9 @@ class Site:
         self.live = Live(self._newest)
         self.fleet = context.fleet
 
-    def _newest(self) -> int:
-        return self.context.ledger().feed.newest()
+    def _newest(self) -> tuple[int, int]:
+        ledger = self.context.ledger()
+        return ledger.feed.newest(), ledger.labels.newest()
 
     def start(self) -> None:
         """In the event loop of the server."""
