@@ -46,8 +46,8 @@ def trouble(one: Trouble) -> Markup:
     if one.command:
         parts.append(element("p", element("code", one.command)))
     if one.log:
-        parts.append(element("p", f"The end of {one.log_file}:", class_="muted small"))
-        parts.append(element("pre", "\n".join(one.log), class_="log"))
+        log = element("pre", "\n".join(one.log), class_="log")
+        parts.append(element("details", element("summary", f"The end of {one.log_file}"), log))
     calls = "bad" if one.kind in ("failed", "denied", "unreadable") else "calls"
     return element("section", *parts, class_=f"card {calls}")
 
