@@ -135,12 +135,16 @@ def _require_token(tokens: TokenFile, workdir: Path, host: str, named: Sequence[
 def _listen(bound: IpAddress, port: int) -> socket.socket:
     family = socket.AF_INET6 if bound.version == 6 else socket.AF_INET
     try:
-        return socket.create_server((str(bound), port), family=family)
+        listener = socket.create_server((str(bound), port), family=family)
     except OSError as error:
         raise BadInput(
             f"port: {port} of {bound} cannot be used: {error.strerror}.",
             "Choose another one with --port, or a free one with --port 0.",
         ) from error
+    # Inherited by connections; asyncio sets it only for sockets that name TCP as their protocol. An
+    # answer in two parts would otherwise wait 40 ms for the client's acknowledgement of the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _reached(

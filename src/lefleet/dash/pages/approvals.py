@@ -120,8 +120,7 @@ def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) 
 
 
 async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
-    with ui.dialog() as dialog, ui.card().classes("dialog"):
-        PlainText("h2", "Why not?")
+    with view.dialog("Why not?") as dialog:
         PlainText(
             "p", "The reason is kept with the decision, for those who come after you.", "muted"
         )
@@ -134,7 +133,6 @@ async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
         with box("div", "row actions"):
             button("Say no", send, "danger")
             button("Cancel", dialog.close)
-    dialog.open()
 
 
 async def _say(view: OpenPage, asked: ApprovalStatus, *, approved: bool, why: str) -> bool:

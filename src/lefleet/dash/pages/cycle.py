@@ -236,11 +236,9 @@ class _CyclePage:
         log = await asyncio.to_thread(
             stage_log, self.view.site.reader, self._run, self._cycle, stage
         )
-        with ui.dialog() as dialog, ui.card().classes("dialog").style("max-width: 60rem"):
-            PlainText("h2", f"Last lines of {log.file}")
+        with self.view.dialog(f"Last lines of {log.file}", "wide") as dialog:
             PlainText("pre", "\n".join(log.lines) or "It is empty.", "log")
             button("Close", dialog.close)
-        dialog.open()
 
 
 def _neighbours(run: str, cycle: int, count: int) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 from fastapi import Request
@@ -90,6 +91,18 @@ class OpenPage:
         with self.main:
             self._calls = LivePart[tuple[ApprovalStatus, ...]](self._build_calls)
 
+        self._dialogs = box("div")
+
+    @contextmanager
+    def dialog(self, title: str, classes: str = "") -> Iterator[ui.dialog]:
+        """Opens when it is built. It is outside of all parts, and stays whatever is built again
+        below it."""
+        self._dialogs.clear()
+        with self._dialogs, ui.dialog() as made, ui.card().classes(f"dialog {classes}"):
+            PlainText("h2", title)
+            yield made
+        made.open()
+
     def person(self) -> Person:
         """Whoever opened the page; raises where that person was logged out since."""
         return self.site.context.person(self._request)
@@ -155,10 +168,14 @@ class OpenPage:
             person.require(right)
             done = await asyncio.to_thread(self._locked, what, person)
         except LeFleetError as error:
-            ui.notify(str(error), type="negative", multi_line=True, timeout=0, close_button="Close")
+            with self._client:
+                ui.notify(
+                    str(error), type="negative", multi_line=True, timeout=0, close_button="Close"
+                )
             return None
         if said:
-            ui.notify(said, type="positive")
+            with self._client:
+                ui.notify(said, type="positive")
         return done
 
     def _locked[Done](self, what: Callable[[Person], Done], person: Person) -> Done:

@@ -167,8 +167,7 @@ def _with_addresses(body: str) -> str:
 
 
 async def _edit(view: OpenPage, page: KnowledgePage) -> None:
-    with ui.dialog().props("maximized") as dialog, ui.card().classes("dialog"):
-        PlainText("h2", f"Edit {page.page}")
+    with view.dialog(f"Edit {page.page}", "wide") as dialog:
         PlainText(
             "p",
             "Markdown. What you change in a marked section becomes yours: LeFleet no longer "
@@ -193,4 +192,3 @@ async def _edit(view: OpenPage, page: KnowledgePage) -> None:
         with box("div", "row actions"):
             button("Save", save, "primary")
             button("Cancel", dialog.close)
-    dialog.open()

@@ -12,23 +12,26 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 from lefleet.dash.charts import Options
+from lefleet.queries.marks import RUN_MARKS, decision_mark
 
 Tone = Literal["", "good", "warn", "bad", "busy"]
+_TONES: dict[str, Tone] = {
+    "running": "busy",
+    "waiting": "warn",
+    "finished": "good",
+    "interrupted": "bad",
+    "failed": "bad",
+    "denied": "bad",
+    "unreadable": "bad",
+    "baseline": "good",
+    "promote": "good",
+    "escalate": "busy",
+    "rollback": "bad",
+}
+_DECISIONS = ("baseline", "promote", "iterate", "escalate", "rollback", "stop")
 STATES: dict[str, tuple[str, Tone]] = {
-    "running": ("▶", "busy"),
-    "waiting": ("◆", "warn"),
-    "interrupted": ("‖", "bad"),
-    "finished": ("✓", "good"),
-    "stopped": ("■", ""),
-    "failed": ("✕", "bad"),
-    "denied": ("⊘", "bad"),
-    "unreadable": ("?", "bad"),
-    "baseline": ("■", "good"),
-    "promote": ("▲", "good"),
-    "iterate": ("●", ""),
-    "escalate": ("▲▲", "busy"),
-    "rollback": ("◆", "bad"),
-    "stop": ("■", ""),
+    **{word: (mark, _TONES.get(word, "")) for word, mark in RUN_MARKS.items()},
+    **{word: (decision_mark(word), _TONES.get(word, "")) for word in _DECISIONS},
     "blessed": ("★", "good"),
     "won": ("✓", "good"),
     "lost": ("✕", "bad"),
@@ -42,7 +45,8 @@ STATES: dict[str, tuple[str, Tone]] = {
     "degraded": ("◆", "warn"),
     "stalled": ("‖", "bad"),
     "dead": ("✕", "bad"),
-    "no answer": ("?", "bad"),
+    "silent": ("?", "bad"),
+    "gone": ("○", "bad"),
     "ready": ("✓", "good"),
     "draining": ("◆", "warn"),
     "approved": ("✓", "good"),

@@ -30,7 +30,7 @@ from lefleet.queries.run import (
     Trouble,
     run_detail,
 )
-from lefleet.queries.status import BudgetUse, CycleStatus
+from lefleet.queries.status import BudgetUse, CycleStatus, RunWord
 from lefleet.queries.words import clock, duration
 
 _GROUPS: dict[EventGroup, str] = {
@@ -57,7 +57,8 @@ class _RunPage:
         self.view = view
         self._run = run
         with view.main:
-            self._head = LivePart[tuple[str, str, str, str | None]](self._build_head)
+            self._head = LivePart[tuple[RunWord, str | None]](self._build_head)
+            self._doing = LivePart[tuple[RunWord, str, str]](_build_doing)
             self._trouble = LivePart[Trouble | None](self._build_trouble)
             self._flow = LivePart[tuple[str, tuple[FlowStep, ...]]](
                 lambda shown: run_parts.flow(*shown)
@@ -80,7 +81,8 @@ class _RunPage:
     def show(self, detail: RunDetail) -> None:
         one, status = detail.card, detail.status
         ran = duration(one.elapsed_s) if one.elapsed_s is not None else ""
-        self._head.show((one.state, one.headline, ran, one.origin))
+        self._head.show((one.state, one.origin))
+        self._doing.show((one.state, one.headline, ran))
         self._trouble.show(detail.trouble)
         self._flow.show((f"Cycle {one.cycle}: the loop", detail.flow))
         self._decisions.show((status.cycles, status.blessed))
@@ -97,14 +99,12 @@ class _RunPage:
         self._config.show(detail.config)
         self._log.changed(detail.card.changed_at)
 
-    def _build_head(self, shown: tuple[str, str, str, str | None]) -> None:
-        state, headline, ran, origin = shown
+    def _build_head(self, shown: tuple[RunWord, str | None]) -> None:
+        state, origin = shown
         with box("div", "row apart"):
             with box("div", "row"):
                 PlainText("h1", self._run)
                 chip(state)
-                if ran:
-                    PlainText("span", f"{'for' if state == 'running' else 'ran'} {ran}", "muted")
                 if origin:
                     PlainText("span", f"started from {origin}", "muted")
             with box("div", "row actions"):
@@ -114,8 +114,6 @@ class _RunPage:
                 if may_run and state in ("stopped", "interrupted"):
                     button("Resume", self._resume, "primary")
                 link("Report for a colleague", f"{run_address(self._run)}/report", "small")
-        if state == "running":
-            PlainText("p", headline, "muted")
 
     def _build_trouble(self, trouble: Trouble | None) -> None:
         if trouble is None:
@@ -145,8 +143,7 @@ class _RunPage:
         )
 
     async def _ask_stop(self) -> None:
-        with ui.dialog() as dialog, ui.card().classes("dialog"):
-            PlainText("h2", f"Stop {self._run}?")
+        with self.view.dialog(f"Stop {self._run}?") as dialog:
             PlainText("p", "The stage that is running ends; the run can be resumed from there.")
             with box("div", "row actions"):
                 button("Stop it", lambda: dialog.submit(True), "danger")
@@ -158,6 +155,13 @@ class _RunPage:
                 lambda person: run_actions.stop(self.view.workdir, self._run, person.name),
                 f"{self._run} has stopped.",
             )
+
+
+def _build_doing(shown: tuple[RunWord, str, str]) -> None:
+    """What changes every second: apart from the buttons, which must stay under the finger."""
+    state, headline, ran = shown
+    words = f"Running for {ran}: {headline}" if state == "running" else f"Ran {ran}."
+    PlainText("p", words if ran else "", "muted")
 
 
 class _EventLog:

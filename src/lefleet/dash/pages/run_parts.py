@@ -15,10 +15,10 @@ from lefleet.dash.pages.parts import (
     film,
     link,
 )
+from lefleet.queries.marks import STEP_MARKS
 from lefleet.queries.run import CheckpointLineage, EvaluationFilm, FlowStep, TrainingCurve
 from lefleet.queries.status import BudgetUse, CycleStatus
 
-_STEP_MARKS = {"done": "✓", "now": "▶", "next": "○", "skipped": "–", "failed": "✕", "waits": "◆"}
 _STEP_WORDS = {"next": "to come", "skipped": "skipped", "done": "done"}
 _STEP_DOES = {
     "propose": "what to do",
@@ -42,7 +42,7 @@ def flow(title: str, steps: tuple[FlowStep, ...]) -> None:
             if step.state == "now":
                 item.props["aria-current"] = "step"
             with item:
-                PlainText("b", f"{_STEP_MARKS[step.state]} {step.name}")
+                PlainText("b", f"{STEP_MARKS[step.state]} {step.name}")
                 words = step.detail or _STEP_WORDS.get(step.state, "")
                 PlainText("span", words or _STEP_DOES.get(step.name, ""), "detail")
                 if step.progress is not None:

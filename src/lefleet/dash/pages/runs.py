@@ -145,8 +145,7 @@ def _start_dialog(view: OpenPage) -> None:
     """Start a run from a config that is here already."""
     known = templates(view.workdir, view.site.context.configs)
     configs = {one.id: one.config for one in known}
-    with ui.dialog() as dialog, ui.card().classes("dialog"):
-        PlainText("h2", "Start a run")
+    with view.dialog("Start a run") as dialog:
         chosen = ui.select({one.id: one.name for one in known}, label="Config", value=known[0].id)
         name = ui.input("Name", value=time.strftime("run-%m%d-%H%M"))
         with box("div", "row"):
@@ -192,4 +191,3 @@ def _start_dialog(view: OpenPage) -> None:
             button("Start", begin, "primary")
             button("Plan only", show_plan)
             button("Cancel", dialog.close)
-    dialog.open()
