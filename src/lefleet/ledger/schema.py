@@ -247,6 +247,7 @@ event = Table(
     Column("kind", String, nullable=False),
     Column("data", JSON, nullable=False),
     Index("event_of_run", "run", "id"),
+    Index("event_of_kind", "run", "kind", "id"),
 )
 
 

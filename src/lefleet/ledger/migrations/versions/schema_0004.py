@@ -1,4 +1,4 @@
-"""Labels of recorded episodes, and who edited knowledge pages."""
+"""Labels of recorded episodes, who edited knowledge pages, and events found by their kind."""
 
 from alembic import op
 from sqlalchemy import Boolean, Column, Float, Index, Integer, String, text
@@ -38,3 +38,4 @@ def upgrade() -> None:
         Column("digest_before", String, nullable=False),
         Column("digest_after", String, nullable=False),
     )
+    op.create_index("event_of_kind", "event", ["run", "kind", "id"])
