@@ -15,6 +15,7 @@ demo: .venv/.ready ## see it work: three cycles in minutes
 	$(bin)/lefleet demo
 
 test: check ## the checks, then the tests
+	scripts/chromium
 	$(bin)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 check: .venv/.ready ## lint, format and types
