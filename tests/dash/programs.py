@@ -24,7 +24,6 @@ WAITING = "r"
 """Name of the run that asks a person."""
 ADDRESS = f"http://{HOST}"
 V1 = f"{PREFIX}/v1"
-SHOWN = (RUN, CYCLE, WAITING)
 
 
 def no_network():
