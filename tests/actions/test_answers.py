@@ -45,6 +45,16 @@ def test_another_answer_is_a_conflict_that_says_who_was_first(question, tmp_path
         answer_question(tmp_path, question, make_answer(approved=approved, who=who, why="no"))
 
 
+def test_a_conflicting_answer_does_not_resume_the_run(question, tmp_path, monkeypatch):
+    """Whoever may only answer must not start what was stopped."""
+    answer_question(tmp_path, question, make_answer(approved=True, who="anna", why=""))
+    resumed = []
+    monkeypatch.setattr(loop_runs, "resume", lambda *_, **__: resumed.append(1))
+    with pytest.raises(Conflict):
+        answer_question(tmp_path, question, make_answer(approved=False, who="bert", why="no"))
+    assert resumed == []
+
+
 def test_a_no_needs_a_reason_and_is_kept_on_one_line():
     for why in ("", "  \n "):
         with pytest.raises(BadInput, match="why"):

@@ -8,6 +8,7 @@ from lefleet.actions.runs import StartRequest, plan, resume, start, stop, templa
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger import open_ledger, read_ledger
 from lefleet.loop import runs as loop_runs
+from lefleet.loop.controller import Controller
 
 
 @pytest.fixture
@@ -76,10 +77,14 @@ def test_the_constitution_holds_for_pages_too(tmp_path, started):
 
 def test_who_stopped_and_who_resumed(tmp_path, started):
     start(tmp_path, None, StartRequest(template="demo", name="mine"), "anna")
-    assert stop(tmp_path, "mine", "bert").happened == "stopped"
+    assert stop(tmp_path, "mine", "bert").happened == "stopping"
+    assert stop(tmp_path, "mine", "dora").happened == "stopping"
+    assert started == ["mine", "mine", "mine"]
+    Controller(tmp_path, "mine").run()
     assert stop(tmp_path, "mine", "bert").happened == "stopped"
     assert resume(tmp_path, "mine", "carla").happened == "resumed"
     with closing(open_ledger(tmp_path)) as ledger:
-        said = {one.kind: one.data.get("by") for one in ledger.events("mine")}
-    assert said["stop_requested"] == "bert"
-    assert said["run_resumed"] == "carla"
+        said = [(one.kind, one.data.get("by")) for one in ledger.events("mine")]
+    assert ("stop_requested", "bert") in said
+    assert ("stop_requested", "dora") not in said
+    assert ("run_resumed", "carla") in said

@@ -16,7 +16,7 @@ from lefleet.ledger import open_ledger
 from lefleet.records import ApprovalPlan, Budgets
 from lefleet_client.transport import TransportError
 from tests.dash.asking import HOST, guard
-from tests.gates import CYCLE, RUN, gate_of_run
+from tests.gates import RUN, gate_of_run
 from tests.loop.states import config
 from tests.loop.test_approvals import Waiting
 

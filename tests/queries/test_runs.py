@@ -85,6 +85,19 @@ def test_a_run_is_read_again_only_after_its_next_event(ledger, reader):
     assert reader.status("a").state == "finished"
 
 
+def test_another_ledger_in_the_same_place_is_read_anew(tmp_path):
+    folders = [tmp_path / name for name in ("old", "new")]
+    for folder, state in zip(folders, ("finished", "failed"), strict=True):
+        with closing(open_ledger(folder)) as ledger:
+            begin(ledger, "a")
+            ledger.set_run_state("a", state, "")
+    ledgers = [read_ledger(folder) for folder in folders]
+    reader = RunReader(lambda: ledgers[0], tmp_path)
+    assert reader.status("a").state == "finished"
+    del ledgers[0]
+    assert reader.status("a").state == "failed"
+
+
 def test_a_run_of_another_version_is_in_the_list_with_its_problem(ledger, reader):
     ledger.create_run("foreign", {"name": "foreign", "colour": "red"})
     (card,) = reader.runs().items

@@ -42,27 +42,33 @@ def answer_run(
 
 def answer_question(workdir: Path, number: int, said: ApprovalAnswer) -> Answered:
     """Answer the question of this number. The same answer of the same person again changes nothing;
-    raises Conflict where the question has another one."""
+    raises Conflict, and changes nothing, where the question has another one."""
     with closing(open_ledger(workdir, create=False)) as ledger:
-        asked = ledger.approvals.one(number)
-        if asked is None:
-            raise Unknown(f"approval: there is no question {number}.")
+        asked = _question(ledger, number)
         if asked.answer is None:
             row = loop_runs.find(ledger, asked.run)
             try:
                 record_answer(ledger, workdir, row, said, number)
             except BadInput:
                 # Somebody, or its time-out, was faster.
-                if (asked := ledger.approvals.one(number) or asked).answer is None:
+                if _question(ledger, number).answer is None:
                     raise
-        asked = ledger.approvals.one(number) or asked
+            asked = _question(ledger, number)
+        there = asked.answer
+        if there is not None and (there.approved, there.who) != (said.approved, said.who):
+            verb = "approved" if there.approved else "rejected"
+            clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(there.at))
+            raise Conflict(f"approval: {there.who} {verb} question {number} at {clock}.")
+        # Also after a repeated answer: whoever gave it first may have been killed before this.
         happened = _go_on(ledger, workdir, asked.run, said.who, silent)
-    there = asked.answer
-    if there is not None and (there.approved, there.who) != (said.approved, said.who):
-        verb = "approved" if there.approved else "rejected"
-        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(there.at))
-        raise Conflict(f"approval: {there.who} {verb} question {number} at {clock}.")
     return Answered(asked, happened)
+
+
+def _question(ledger: Ledger, number: int) -> ApprovalRow:
+    asked = ledger.approvals.one(number)
+    if asked is None:
+        raise Unknown(f"approval: there is no question {number}.")
+    return asked
 
 
 def make_answer(*, approved: bool, who: str, why: str) -> ApprovalAnswer:

@@ -56,7 +56,8 @@ class Started(Strict, frozen=True, kw_only=True):
 
     run: str
     happened: str
-    """created, attached, resumed, waiting or finished; after a stop the run's state."""
+    """created, attached, resumed, waiting or finished; stopping; or the state of a run that has
+    ended."""
 
 
 def templates(workdir: Path, folder: Path | None = None) -> tuple[Template, ...]:
@@ -95,13 +96,16 @@ def start(workdir: Path, folder: Path | None, request: StartRequest, who: str) -
 
 
 def stop(workdir: Path, run: str, who: str) -> Started:
-    """Stop a run, and wait until it has; one that is not running stays as it is."""
+    """Ask a run to stop, without waiting for its stage to end; one that has ended stays so."""
     with closing(open_ledger(workdir, create=False, migrate=False)) as ledger:
         row = loop_runs.find(ledger, run)
-        state = row.state
-        if state in ("running", "waiting"):
-            state = loop_runs.stop(ledger, workdir, row, by=who)
-    return Started(run=run, happened=state)
+        if row.state not in ("running", "waiting"):
+            return Started(run=run, happened=row.state)
+        if not row.stop_requested:
+            ledger.request_stop(run, by=who)
+    # One that has a controller already exits at once.
+    loop_runs.start_controller(workdir, run)
+    return Started(run=run, happened="stopping")
 
 
 def resume(workdir: Path, run: str, who: str) -> Started:

@@ -2,12 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lefleet.actions.people import NotPermitted, Person
+from lefleet.errors import Conflict
 from lefleet.ledger import Ledger, read_ledger
 from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.queries.fleet_watch import FleetWatch
@@ -17,6 +19,8 @@ from lefleet_client.transport import Transport
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
+_ACTION_WAIT_S = 15.0
+"""How long an action waits for the one before it."""
 _CHECK_S = 2.0
 """How long a ledger is used before its schema is checked again."""
 
@@ -55,6 +59,16 @@ class Context:
         """To read. Ask for it at each use: where there was none, there may be one by now. Raises
         `BadInput` where this version cannot read it."""
         return self._ledger.current()
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """One action at a time. Raises `Conflict` where another one takes long."""
+        if not self.actions.acquire(timeout=_ACTION_WAIT_S):
+            raise Conflict("Another action is still being carried out.", "Try again in a moment.")
+        try:
+            yield
+        finally:
+            self.actions.release()
 
     def person(self, request: "HTTPConnection") -> Person:
         """Who made a request, or opened a page: of a page, ask before each action. Raises

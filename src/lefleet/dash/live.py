@@ -28,8 +28,8 @@ class Live:
     The ledger is read in a worker thread, so that a slow disk never stops the pages.
     """
 
-    def __init__(self, newest: Callable[[], tuple[int, int]]) -> None:
-        """`newest` are the ids of the newest event and of the newest label."""
+    def __init__(self, newest: Callable[[], tuple[int, ...]]) -> None:
+        """`newest` are the ids of the newest event, label and edit of a page."""
         self.changed: Event[[Change]] = Event()
         self._newest = newest
         self._task: asyncio.Task[None] | None = None
@@ -42,7 +42,8 @@ class Live:
             self._task.cancel()
 
     async def _watch(self) -> None:
-        seen, looks = (-1, -1), 0
+        seen: tuple[int, ...] = ()
+        looks = 0
         while True:
             await asyncio.sleep(_LOOK_S)
             looks += 1
@@ -51,7 +52,7 @@ class Live:
             except LeFleetError as error:
                 # A ledger that is being migrated, or a disk that is away: the pages say so.
                 _LOG.debug("The ledger cannot be read: %s", error)
-                newest = (0, 0)
+                newest = ()
             if newest != seen:
                 seen = newest
                 self.changed.emit(Change(is_event=True))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Engine, delete, insert, select, update
+from sqlalchemy import Engine, delete, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.schema import EventRow
@@ -103,6 +103,11 @@ class SectionStore:
         query = select(table).filter_by(page=page).order_by(table.c.id.desc()).limit(limit)
         with self._reads.connect() as connection:
             return [PageEditRow(*row) for row in connection.execute(query)]
+
+    def newest_edit(self) -> int:
+        """Id of the newest edit of all pages; 0 where there is none."""
+        with self._reads.connect() as connection:
+            return connection.execute(select(func.max(schema.page_edit.c.id))).scalar() or 0
 
     def evidence(self, run: str) -> list[EventRow]:
         """The events of a run that pages tell of, in order."""

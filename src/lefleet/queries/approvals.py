@@ -9,6 +9,15 @@ from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.loop.approvals import timed_out
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
 from lefleet.queries.status import ApprovalStatus
+from lefleet.records import ApprovalKind
+
+QUESTIONS: dict[ApprovalKind, str] = {
+    "promote": "Promote the candidate?",
+    "escalate": "Use the next rung?",
+    "constitution": "Continue under the changed rules?",
+    "real_hardware": "Move a real robot?",
+}
+"""What is asked, in a few words."""
 
 
 def open_approvals(ledger: Ledger) -> tuple[ApprovalStatus, ...]:

@@ -2,7 +2,7 @@
 stages and their logs, its data and its training."""
 
 import os
-from math import log10
+from math import exp, log10
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,9 @@ from lefleet.stages.folder import LOG
 
 _LONGEST_NAME = 255
 """Bytes of a file's name; systems take a longer one for a mistake."""
+_SMALLEST = 1e-300
+_LARGEST_LOG = 690.0
+"""Of numbers that JSON and charts can hold."""
 STAGES = ("propose", "collect", "train", "evaluate", "gate", "improve")
 
 
@@ -113,7 +116,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         waits_for=asked.id if asked and asked.cycle == cycle else None,
         baseline=record.baseline if record else "",
         baseline_cycle=_cycle_of(facts.state, record.baseline) if record else None,
-        evidence=evidence(record) if record else None,
+        evidence=evidence(record) if record and record.looks else None,
         per_task=dict(record.per_task) if record else {},
         stages=_stages(facts.state, state),
         training=curve(cycle, made) if made else None,
@@ -150,8 +153,8 @@ def evidence(record: ComparisonRecord) -> EvidencePath:
         worse = [-float(one) for one in lead_bounds(looks, gate.alpha_worse, gate.max_pairs)]
         value_worse: list[float] = []
     else:
-        value = [-log10(look.p_value) for look in looks]
-        value_worse = [-log10(look.p_worse) for look in looks]
+        value = [-log10(max(_SMALLEST, look.p_value)) for look in looks]
+        value_worse = [-log10(max(_SMALLEST, look.p_worse)) for look in looks]
         better = [-log10(gate.alpha_better)] * len(looks)
         worse = [-log10(gate.alpha_worse)] * len(looks)
     return EvidencePath(
@@ -163,7 +166,7 @@ def evidence(record: ComparisonRecord) -> EvidencePath:
         value_worse=tuple(value_worse),
         low=tuple(look.interval[0] for look in looks),
         high=tuple(look.interval[1] for look in looks),
-        e_value=tuple(10 ** min(300.0, look.log_e / 2.302585092994046) for look in looks),
+        e_value=tuple(exp(min(_LARGEST_LOG, look.log_e)) for look in looks),
         max_pairs=gate.max_pairs,
     )
 

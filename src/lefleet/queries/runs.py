@@ -23,6 +23,9 @@ from lefleet.queries.status import BudgetUse, RunStatus, RunWord, status_of
 from lefleet.records.border import Strict
 
 NEEDS_A_PERSON: tuple[RunWord, ...] = ("waiting", "failed", "denied", "interrupted", "unreadable")
+type _Moment = tuple[int, float]
+"""Id and time of the newest event of a run: another ledger in the same place has other times."""
+type _Remembered = tuple[_Moment, RunRow, RunState | BadInput]
 _REMEMBERED = 256
 """Runs whose state is kept in memory."""
 
@@ -88,7 +91,9 @@ class RunReader:
         self._ledger = ledger
         self.workdir = workdir
         self._lock = Lock()
-        self._remembered: OrderedDict[str, tuple[int, RunRow, RunState | BadInput]] = OrderedDict()
+        self._remembered: OrderedDict[str, tuple[_Moment, RunRow, RunState | BadInput]] = (
+            OrderedDict()
+        )
 
     @property
     def ledger(self) -> Ledger:
@@ -123,17 +128,19 @@ class RunReader:
         newest = self.ledger.feed.newest_by_run(runs)
         found = []
         for run in runs:
-            row, state = self._read(run, newest[run].id)
+            last = newest.get(run)
+            moment = (last.id, last.at) if last else (0, 0.0)
+            row, state = self._read(run, moment)
             controlled = is_controlled(self.workdir / run)
             status = status_of(row, state, self.workdir / run, controlled=controlled)
             known = state if isinstance(state, RunState) else None
-            found.append(RunReading(row, controlled, status, known, newest[run].at))
+            found.append(RunReading(row, controlled, status, known, moment[1]))
         return found
 
-    def _read(self, run: str, event: int) -> tuple[RunRow, RunState | BadInput]:
+    def _read(self, run: str, moment: _Moment) -> tuple[RunRow, RunState | BadInput]:
         with self._lock:
             known = self._remembered.get(run)
-            if known is not None and known[0] == event:
+            if known is not None and known[0] == moment:
                 self._remembered.move_to_end(run)
                 return known[1], known[2]
         row = find(self.ledger, run)
@@ -143,7 +150,7 @@ class RunReader:
         except BadInput as error:
             state = error
         with self._lock:
-            self._remembered[run] = event, row, state
+            self._remembered[run] = moment, row, state
             while len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
         return row, state

@@ -76,7 +76,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
         return Depends(require)
 
     def do[Done](action: Callable[[], Done]) -> Done:
-        with context.actions:
+        with context.acting():
             return action()
 
     @post("/runs")

@@ -9,7 +9,7 @@ from nicegui import ui
 from lefleet.actions.answers import answer_question, make_answer
 from lefleet.actions.people import Person
 from lefleet.dash import charts
-from lefleet.dash.pages.frame import OpenPage, Site, cycle_address, run_address
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, cycle_address, run_address
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -23,18 +23,12 @@ from lefleet.dash.pages.parts import (
     link,
 )
 from lefleet.errors import BadInput
-from lefleet.queries.approvals import answered_approvals, open_approvals
+from lefleet.queries.approvals import QUESTIONS, answered_approvals, open_approvals
 from lefleet.queries.cycles import CycleDetail, cycle_detail
-from lefleet.queries.paging import Page
+from lefleet.queries.paging import DEFAULT_LIMIT, Page
 from lefleet.queries.status import ApprovalStatus
 from lefleet.queries.words import clock
 
-_KINDS = {
-    "promote": "Promote the candidate?",
-    "escalate": "Go on with the next rung?",
-    "constitution": "Go on under the changed rules?",
-    "real_hardware": "Move a real robot?",
-}
 _CONSEQUENCES = {
     "promote": "Yes: it becomes the blessed checkpoint. No: the baseline stays, and the run goes "
     "on with the next cycle.",
@@ -50,8 +44,8 @@ class _Question(NamedTuple):
 
 
 def register(site: Site) -> None:
-    @ui.page("/approvals")
-    async def approvals(request: Request) -> None:
+    @ui.page("/approvals", response_timeout=RESPONSE_S)
+    async def approvals(request: Request, offset: int = 0) -> None:
         view = OpenPage(site, request, "Approvals", "Approvals")
         with view.main:
             PlainText("h1", "Approvals")
@@ -60,9 +54,8 @@ def register(site: Site) -> None:
 
         def read() -> tuple[list[_Question], Page[ApprovalStatus]]:
             asked = open_approvals(view.ledger)
-            return [_Question(one, _cycle(site, one)) for one in asked], answered_approvals(
-                view.ledger
-            )
+            said = answered_approvals(view.ledger, offset=max(0, offset))
+            return [_Question(one, _cycle(site, one)) for one in asked], said
 
         def show(found: tuple[list[_Question], Page[ApprovalStatus]]) -> None:
             waiting.show(found[0])
@@ -95,7 +88,7 @@ def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) 
         with box("div", "row"):
             link(asked.run, run_address(asked.run))
             PlainText("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
-        PlainText("h2", _KINDS[asked.kind])
+        PlainText("h2", QUESTIONS[asked.kind])
         PlainText("p", f"{asked.run} asks whether to {asked.text}.", "why")
         if cycle is not None and cycle.verdict and asked.kind == "promote":
             PlainText("p", cycle.verdict)
@@ -162,3 +155,9 @@ def _said(answered: Page[ApprovalStatus]) -> None:
                 answer.who,
                 answer.why or "–",
             )
+        last = answered.offset + len(answered.items)
+        with box("nav", "row", aria_label="More answers"):
+            if answered.offset:
+                link("← Newer", f"/approvals?offset={max(0, answered.offset - DEFAULT_LIMIT)}")
+            if last < answered.total:
+                link("Older →", f"/approvals?offset={last}")

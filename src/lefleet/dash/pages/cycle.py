@@ -10,7 +10,14 @@ from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions.films import request_film
 from lefleet.dash import charts
-from lefleet.dash.pages.frame import OpenPage, Site, cycle_address, run_address, stage_film
+from lefleet.dash.pages.frame import (
+    RESPONSE_S,
+    OpenPage,
+    Site,
+    cycle_address,
+    run_address,
+    stage_film,
+)
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -40,12 +47,12 @@ _OUTCOMES = {
 
 
 def register(site: Site) -> None:
-    @ui.page("/runs/{run}/cycles/{cycle}")
+    @ui.page("/runs/{run}/cycles/{cycle}", response_timeout=RESPONSE_S)
     async def one_cycle(request: Request, run: str, cycle: int) -> None:
         view = OpenPage(site, request, "Runs", f"{run}, cycle {cycle}", about=run)
         page = _CyclePage(view, run, cycle)
-        await view.follow(lambda: cycle_detail(site.reader, run, cycle), page.show)
-        await page.load_pairs()
+        # Films are made without an event, so it looks every second.
+        await view.follow(page.read, page.show, every_tick=True)
 
 
 class _CyclePage:
@@ -57,6 +64,7 @@ class _CyclePage:
         self._cycle = cycle
         self._picked: tuple[str, int] | None = None
         self._differing = True
+        self._offset = 0
         with view.main:
             self._decision = LivePart[CycleDetail](self._build_decision)
             self._evidence = LivePart[CycleDetail](_build_evidence)
@@ -67,38 +75,41 @@ class _CyclePage:
             self._per_task = LivePart[dict[str, TaskPairs]](_build_per_task)
             self._stages = LivePart[tuple[StageLine, ...]](self._build_stages)
 
-    def show(self, detail: CycleDetail) -> None:
-        self._decision.show(detail)
-        self._evidence.show(detail)
-        self._per_task.show(detail.per_task)
-        self._stages.show(detail.stages)
+    def read(self) -> tuple[CycleDetail, Page[GatePair]]:
+        """In a worker thread."""
+        detail = cycle_detail(self.view.site.reader, self._run, self._cycle)
+        found = self._read_pairs(differing=self._differing)
+        if not found.total and self._differing:
+            found = self._read_pairs(differing=False)
+        return detail, found
 
-    async def load_pairs(self) -> None:
-        """Read the pairs, and show the films of the picked one: at first of one that differs."""
-        ledger, differing = self.view.ledger, self._differing
-        found = await asyncio.to_thread(
-            pairs,
-            ledger,
+    def _read_pairs(self, *, differing: bool) -> Page[GatePair]:
+        return pairs(
+            self.view.ledger,
             self.view.workdir,
             self._run,
             self._cycle,
             differing=differing,
+            offset=self._offset,
             limit=_PAIRS,
         )
-        if not found.total and differing:
-            self._differing = False
-            await self.load_pairs()
-            return
+
+    def show(self, read: tuple[CycleDetail, Page[GatePair]]) -> None:
+        """The films are those of the picked pair: at first of one that was filmed."""
+        detail, found = read
         shown = {(one.task, one.seed): one for one in found.items}
         if self._picked not in shown:
             filmed = [key for key, one in shown.items() if one.film and one.film.state == "made"]
             self._picked = next(iter([*filmed, *shown]), None)
-        picked = shown.get(self._picked) if self._picked else None
-        self._film.show(picked)
+        self._decision.show(detail)
+        self._evidence.show(detail)
+        self._film.show(shown.get(self._picked) if self._picked else None)
         self._pairs.show((found, self._picked))
-        if picked and picked.film and picked.film.state == "requested":
-            with self.view.main:
-                ui.timer(1.0, self.load_pairs, once=True)
+        self._per_task.show(detail.per_task)
+        self._stages.show(detail.stages)
+
+    async def _refresh(self) -> None:
+        self.show(await asyncio.to_thread(self.read))
 
     def _build_decision(self, detail: CycleDetail) -> None:
         status = detail.status
@@ -173,7 +184,7 @@ class _CyclePage:
                 self.view.workdir, self._run, self._cycle, pair.task, pair.seed, person.name
             ),
         )
-        await self.load_pairs()
+        await self._refresh()
 
     def _build_pairs(self, found: Page[GatePair], picked: tuple[str, int] | None) -> None:
         if not found.total:
@@ -199,6 +210,17 @@ class _CyclePage:
                     classes="picked" if key == picked else "",
                 )
 
+            last = found.offset + len(found.items)
+            with box("div", "row"):
+                if found.offset:
+                    button("← Earlier pairs", lambda: self._turn(max(0, found.offset - _PAIRS)))
+                if last < found.total:
+                    button("Later pairs →", lambda: self._turn(last))
+
+    async def _turn(self, offset: int) -> None:
+        self._offset = offset
+        await self._refresh()
+
     def _watch_button(self, key: tuple[str, int], pair: GatePair) -> None:
         is_made = pair.film is not None and pair.film.state == "made"
         made = button("▶ Watch" if is_made else "Film it", lambda: self._pick(key, pair))
@@ -210,11 +232,12 @@ class _CyclePage:
         self._picked = key
         if pair.film is None and self.view.may("film"):
             await self._request(pair)
-        await self.load_pairs()
+        else:
+            await self._refresh()
 
     async def _choose(self, chosen: ValueChangeEventArguments[bool | None]) -> None:
-        self._differing = bool(chosen.value)
-        await self.load_pairs()
+        self._differing, self._offset = bool(chosen.value), 0
+        await self._refresh()
 
     def _build_stages(self, stages: tuple[StageLine, ...]) -> None:
         with card("Stages"):

@@ -12,7 +12,7 @@ from lefleet.actions.labels import LabelWord, label_episode
 from lefleet.actions.people import Person
 from lefleet.dash import charts
 from lefleet.dash.pages.episodes import EpisodeFilter, label_chip, sources
-from lefleet.dash.pages.frame import OpenPage, Site, cycle_address
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, cycle_address
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -34,7 +34,7 @@ _KEYS: dict[str, LabelWord] = {"s": "success", "f": "failure"}
 
 
 def register(site: Site) -> None:
-    @ui.page("/episodes/{name}/{index}")
+    @ui.page("/episodes/{name}/{index}", response_timeout=RESPONSE_S)
     async def one_episode(
         request: Request, name: str, index: int, label: str = "", task: str = ""
     ) -> None:
@@ -52,6 +52,8 @@ class _EpisodePage:
         self._index = index
         self._chosen = chosen
         self._next: int | None = None
+        self._previous: int | None = None
+        self._keys: dict[LabelWord, str] = {}
         with view.main:
             self._head = LivePart[tuple[int | None, int | None, int, str]](self._build_head)
             self._label_part = LivePart[tuple[LabelCard | None, tuple[LabelEntry, ...]]](
@@ -74,7 +76,7 @@ class _EpisodePage:
         )
 
     def show(self, detail: EpisodeDetail) -> None:
-        self._next = detail.next
+        self._next, self._previous = detail.next, detail.previous
         self._head.show((detail.previous, detail.next, detail.episodes, detail.task))
         self._label_part.show((detail.label, detail.history))
         self._films.show(_card_of(detail))
@@ -118,7 +120,8 @@ class _EpisodePage:
 
     async def _label(self, outcome: LabelWord) -> None:
         context, view = self._view.site.context, self._view
-        key = uuid4().hex
+        # The same one until it is answered: a key that bounces is one label.
+        key = self._keys.setdefault(outcome, uuid4().hex)
 
         def act(person: Person) -> bool:
             place = place_of(view.ledger, view.workdir, context.datasets, self._name)
@@ -134,6 +137,7 @@ class _EpisodePage:
             return True
 
         if await view.act("label", act, f"Episode {self._index}: {outcome}"):
+            self._keys.pop(outcome, None)
             self.show(await asyncio.to_thread(self.read))
 
     async def _on_key(self, event: KeyEventArguments) -> None:
@@ -146,8 +150,8 @@ class _EpisodePage:
             await self._label(_KEYS[name])
         elif name == "n" and self._next is not None:
             ui.navigate.to(self._chosen.address(self._name, self._next))
-        elif name == "p" and self._index > 0:
-            ui.navigate.to(self._chosen.address(self._name, self._index - 1))
+        elif name == "p" and self._previous is not None:
+            ui.navigate.to(self._chosen.address(self._name, self._previous))
 
     def _build_films(self, one: EpisodeCard) -> None:
         with card("Films"):

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request
 from nicegui import ui
 
-from lefleet.dash.pages.frame import OpenPage, Site
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -35,7 +35,7 @@ _FILTERS = {
 
 
 def register(site: Site) -> None:
-    @ui.page("/episodes")
+    @ui.page("/episodes", response_timeout=RESPONSE_S)
     async def all_datasets(request: Request) -> None:
         view = OpenPage(site, request, "Episodes", "Episodes")
         with view.main:
@@ -45,7 +45,7 @@ def register(site: Site) -> None:
             lambda: datasets(view.ledger, view.workdir, site.context.datasets), rows.show
         )
 
-    @ui.page("/episodes/{name}")
+    @ui.page("/episodes/{name}", response_timeout=RESPONSE_S)
     async def one_dataset(
         request: Request, name: str, offset: int = 0, label: str = "", task: str = ""
     ) -> None:

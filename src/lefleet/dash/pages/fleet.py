@@ -6,7 +6,7 @@ from functools import partial
 from fastapi import Request
 from nicegui import ui
 
-from lefleet.dash.pages.frame import OpenPage, Site
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site
 from lefleet.dash.pages.parts import LivePart, PlainText, Table, Tone, bar, box, card, chip, empty
 from lefleet.queries.fleet import FleetStatus
 from lefleet.queries.fleet_cards import ChunkLatency, RobotCard, ServerCard
@@ -16,7 +16,7 @@ _TONES: dict[str, Tone] = {"none": "good", "attention": "warn", "bad": "bad"}
 
 
 def register(site: Site) -> None:
-    @ui.page("/fleet")
+    @ui.page("/fleet", response_timeout=RESPONSE_S)
     async def fleet(request: Request) -> None:
         view = OpenPage(site, request, "Fleet", "Fleet")
         with view.main:

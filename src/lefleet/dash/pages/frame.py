@@ -16,24 +16,18 @@ from lefleet.dash.pages.parts import LivePart, PlainText, box, card, link
 from lefleet.dash.theme import STYLESHEET
 from lefleet.errors import LeFleetError
 from lefleet.ledger import Ledger
-from lefleet.queries.approvals import open_approvals
+from lefleet.queries.approvals import QUESTIONS, open_approvals
 from lefleet.queries.status import ApprovalStatus
 
 _LOG = logging.getLogger(__name__)
+RESPONSE_S = 30.0
+"""How long a page may take to read what it shows, on a busy machine."""
 _PLACES = {
     "Runs": "/",
     "Approvals": "/approvals",
     "Fleet": "/fleet",
     "Episodes": "/episodes",
     "Knowledge": "/knowledge",
-}
-
-
-_KINDS = {
-    "promote": "promote its candidate?",
-    "escalate": "use the next rung?",
-    "constitution": "go on under changed rules?",
-    "real_hardware": "move a real robot?",
 }
 
 
@@ -46,9 +40,9 @@ class Site:
         self.live = Live(self._newest)
         self.fleet = context.fleet
 
-    def _newest(self) -> tuple[int, int]:
+    def _newest(self) -> tuple[int, ...]:
         ledger = self.context.ledger()
-        return ledger.feed.newest(), ledger.labels.newest()
+        return ledger.feed.newest(), ledger.labels.newest(), ledger.sections.newest_edit()
 
     def start(self) -> None:
         """In the event loop of the server."""
@@ -90,7 +84,7 @@ class OpenPage:
         self.main = box("div", "content", id="content")
         with self.main:
             self._calls = LivePart[tuple[ApprovalStatus, ...]](self._build_calls)
-
+            self._problem = LivePart[tuple[str, str] | None](self._build_problem)
         self._dialogs = box("div")
 
     @contextmanager
@@ -120,34 +114,40 @@ class OpenPage:
         """Show it now, and again whenever something has happened; with `every_tick` about once a
         second too, for what changes without an event."""
 
+        is_due = is_busy = False
+
         async def refresh() -> None:
             try:
                 approvals, shown = await asyncio.to_thread(self._read, read)
             except LeFleetError as error:
-                self.show_problem(error)
+                with self._client:
+                    self._problem.show((error.problem, error.remedy))
                 return
             if self._client.id not in self._client.instances:
                 return
             with self._client:
+                self._problem.show(None)
                 self._nav.show((self._place, len(approvals)))
                 self._calls.show(self._others(approvals))
                 with self.main:
                     show(shown)
 
-        is_busy = False
-
         async def changed(change: Change) -> None:
-            nonlocal is_busy
-            if is_busy or not (change.is_event or every_tick):
+            """What happens during a refresh is shown by the next one."""
+            nonlocal is_due, is_busy
+            is_due = is_due or change.is_event or every_tick
+            if is_busy:
                 return
             is_busy = True
             try:
-                await refresh()
+                while is_due:
+                    is_due = False
+                    await refresh()
             finally:
                 is_busy = False
 
-        await refresh()
         self.site.live.changed.subscribe(changed)
+        await changed(Change(is_event=True))
 
     def _others(self, approvals: tuple[ApprovalStatus, ...]) -> tuple[ApprovalStatus, ...]:
         """What waits for a person and is not on this page anyway."""
@@ -168,26 +168,31 @@ class OpenPage:
             person.require(right)
             done = await asyncio.to_thread(self._locked, what, person)
         except LeFleetError as error:
-            with self._client:
-                ui.notify(
-                    str(error), type="negative", multi_line=True, timeout=0, close_button="Close"
-                )
+            self.notify(str(error), is_problem=True)
             return None
         if said:
-            with self._client:
-                ui.notify(said, type="positive")
+            self.notify(said)
         return done
 
+    def notify(self, text: str, *, is_problem: bool = False) -> None:
+        """A message that does not depend on the button that led to it, which may be gone by now."""
+        with self._client:
+            if is_problem:
+                ui.notify(text, type="negative", multi_line=True, timeout=0, close_button="Close")
+            else:
+                ui.notify(text, type="positive")
+
     def _locked[Done](self, what: Callable[[Person], Done], person: Person) -> Done:
-        with self.site.context.actions:
+        with self.site.context.acting():
             return what(person)
 
-    def show_problem(self, error: LeFleetError) -> None:
-        """In place of what cannot be shown."""
-        with self._client, self.main, card("This cannot be shown", "bad"):
-            PlainText("p", error.problem)
-            if error.remedy:
-                PlainText("p", error.remedy, "muted")
+    def _build_problem(self, shown: tuple[str, str] | None) -> None:
+        """Above what cannot be shown, or is no longer up to date."""
+        if shown is None:
+            return
+        with card("This cannot be shown", "bad"):
+            for text in filter(None, shown):
+                PlainText("p", text)
             link("All runs", "/")
 
     def _build_nav(self, shown: tuple[str, int]) -> None:
@@ -206,7 +211,7 @@ class OpenPage:
     def _build_calls(self, approvals: tuple[ApprovalStatus, ...]) -> None:
         for one in approvals:
             with card("", "calls slim"), box("div", "row apart"):
-                PlainText("p", f"◆ {one.run} waits for your answer: {_KINDS[one.kind]}")
+                PlainText("p", f"◆ {one.run} waits for your answer: {QUESTIONS[one.kind]}")
                 link("Answer it", f"/approvals#question-{one.id}", "chip warn")
 
 

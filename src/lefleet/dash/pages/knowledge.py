@@ -9,7 +9,7 @@ from fastapi import Request
 from nicegui import ui
 
 from lefleet.actions.pages import edit_page
-from lefleet.dash.pages.frame import OpenPage, Site, run_address, stage_film
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, run_address, stage_film
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -42,7 +42,7 @@ class _Listed(NamedTuple):
 
 
 def register(site: Site) -> None:
-    @ui.page("/knowledge")
+    @ui.page("/knowledge", response_timeout=RESPONSE_S)
     async def pages(request: Request, words: str = "") -> None:
         view = OpenPage(site, request, "Knowledge", "Knowledge")
         words = words[:200]
@@ -63,7 +63,7 @@ def register(site: Site) -> None:
 
         await view.follow(read, part.show)
 
-    @ui.page("/knowledge/{kind}/{name}")
+    @ui.page("/knowledge/{kind}/{name}", response_timeout=RESPONSE_S)
     async def one_page(request: Request, kind: str, name: str) -> None:
         view = OpenPage(site, request, "Knowledge", name.removesuffix(".md"))
         with view.main:

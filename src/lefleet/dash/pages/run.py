@@ -8,7 +8,7 @@ from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions import runs as run_actions
 from lefleet.dash.pages import run_parts
-from lefleet.dash.pages.frame import OpenPage, Site, run_address
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, run_address
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -44,7 +44,7 @@ _EVENTS = 25
 
 
 def register(site: Site) -> None:
-    @ui.page("/runs/{run}")
+    @ui.page("/runs/{run}", response_timeout=RESPONSE_S)
     async def one_run(request: Request, run: str) -> None:
         page = _RunPage(OpenPage(site, request, "Runs", run, about=run), run)
         await page.view.follow(lambda: run_detail(site.reader, run), page.show, every_tick=True)
@@ -149,11 +149,10 @@ class _RunPage:
                 button("Stop it", lambda: dialog.submit(True), "danger")
                 button("Let it run", lambda: dialog.submit(False))
         if await dialog:
-            ui.notify("Stopping: the stage is being ended …")
             await self.view.act(
                 "run",
                 lambda person: run_actions.stop(self.view.workdir, self._run, person.name),
-                f"{self._run} has stopped.",
+                "Stopping: the stage is being ended …",
             )
 
 
@@ -171,7 +170,7 @@ class _EventLog:
         self._view = view
         self._run = run
         self._group: EventGroup = "all"
-        self._count = _EVENTS
+        self._before: int | None = None
         self._changed_at = 0.0
         with card("What happened"):
             choice = ui.select(_GROUPS, value="all", label="Show").props("outlined dense")
@@ -180,22 +179,24 @@ class _EventLog:
 
     def changed(self, at: float) -> None:
         """The newest event is of this time."""
-        if at != self._changed_at:
+        if at != self._changed_at and self._before is None:
             self._changed_at = at
             ui.timer(0.0, self._load, once=True)
 
     async def _choose(self, chosen: ValueChangeEventArguments[EventGroup]) -> None:
-        self._group, self._count = chosen.value, _EVENTS
+        self._group, self._before = chosen.value, None
         await self._load()
 
-    async def _more(self) -> None:
-        self._count = min(200, self._count * 2)
+    async def _turn(self, before: int | None) -> None:
+        self._before = before
         await self._load()
 
     async def _load(self) -> None:
-        ledger, group, count = self._view.ledger, self._group, self._count
+        ledger, group, before = self._view.ledger, self._group, self._before
         self._part.show(
-            await asyncio.to_thread(events, ledger, self._run, group=group, limit=count)
+            await asyncio.to_thread(
+                events, ledger, self._run, group=group, before=before, limit=_EVENTS
+            )
         )
 
     def _build(self, page: EventPage) -> None:
@@ -209,5 +210,8 @@ class _EventLog:
                 "" if one.cycle is None else str(one.cycle),
                 f"✕ {one.text}" if one.is_problem else one.text,
             )
-        if page.next_before is not None and self._count < 200:
-            button("Older events", self._more)
+        with box("div", "row"):
+            if self._before is not None:
+                button("← Newest events", lambda: self._turn(None))
+            if page.next_before is not None:
+                button("Older events →", lambda: self._turn(page.next_before))

@@ -56,7 +56,10 @@ def decisions(run: str, cycles: tuple[CycleStatus, ...], blessed: str | None) ->
     with card("Success and decisions"), box("div", "columns"):
         measured = [one for one in cycles if one.success_rate is not None]
         words = ", ".join(f"cycle {one.index} {one.success_rate:.0%}" for one in measured)
-        chart(charts.success(cycles), f"Success over cycles: {words}")
+        if measured:
+            chart(charts.success(cycles), f"Success over cycles: {words}")
+        else:
+            PlainText("p", "The first point appears after the first evaluation.", "muted")
         with box("div", "stack"):
             for one in reversed(cycles):
                 _decision(run, one, is_blessed=bool(blessed) and one.checkpoint_digest == blessed)

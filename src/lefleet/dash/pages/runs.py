@@ -1,5 +1,6 @@
 """Every run in a line: whether last night's runs are fine, and which one needs a person."""
 
+import asyncio
 import time
 from functools import partial
 
@@ -8,7 +9,7 @@ from nicegui import ui
 
 from lefleet.actions.people import Person
 from lefleet.actions.runs import Started, StartRequest, plan, start, templates
-from lefleet.dash.pages.frame import OpenPage, Site, run_address
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, run_address
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -21,6 +22,7 @@ from lefleet.dash.pages.parts import (
     empty,
     link,
 )
+from lefleet.errors import LeFleetError
 from lefleet.queries.runs import RunCard, RunList
 from lefleet.queries.words import duration
 
@@ -28,7 +30,7 @@ _PAGE = 20
 
 
 def register(site: Site) -> None:
-    @ui.page("/")
+    @ui.page("/", response_timeout=RESPONSE_S)
     async def runs(request: Request, offset: int = 0) -> None:
         view = OpenPage(site, request, "Runs", "Runs")
         with view.main:
@@ -141,9 +143,13 @@ def _pager(offset: int, total: int) -> None:
                 link("Older →", f"/?offset={last}")
 
 
-def _start_dialog(view: OpenPage) -> None:
+async def _start_dialog(view: OpenPage) -> None:
     """Start a run from a config that is here already."""
-    known = templates(view.workdir, view.site.context.configs)
+    try:
+        known = await asyncio.to_thread(templates, view.workdir, view.site.context.configs)
+    except LeFleetError as error:
+        view.notify(str(error), is_problem=True)
+        return
     configs = {one.id: one.config for one in known}
     with view.dialog("Start a run") as dialog:
         chosen = ui.select({one.id: one.name for one in known}, label="Config", value=known[0].id)
