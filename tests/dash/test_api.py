@@ -26,8 +26,9 @@ from lefleet.queries.pairs import GatePair
 from lefleet.queries.run import RunDetail
 from lefleet.queries.runs import RunList
 from lefleet.queries.status import ApprovalStatus
-from tests.dash.programs import CYCLE, RUN, V1, WAITING, Program, work_folder
+from tests.dash.programs import V1, WAITING, Program, work_folder
 from tests.dash.serving import dashboard
+from tests.gates import CYCLE, RUN
 from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 

@@ -13,7 +13,8 @@ from lefleet.ledger import open_ledger, read_ledger
 from lefleet.loop.runs import is_controlled
 from lefleet.stages.films import FILMS
 from tests.constitution.cases import constitution
-from tests.dash.programs import CYCLE, RUN, V1, WAITING, Program, work_folder
+from tests.dash.programs import V1, WAITING, Program, work_folder
+from tests.gates import CYCLE, RUN
 from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 LONG_S = 300.0

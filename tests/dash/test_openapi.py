@@ -17,7 +17,8 @@ from lefleet.ledger import open_ledger
 from lefleet.loop.runs import is_controlled
 from lefleet.queries.datasets import dataset_id
 from tests.dash.asking import guard
-from tests.dash.programs import CYCLE, RUN, WAITING, no_network, served, work_folder
+from tests.dash.programs import WAITING, no_network, served, work_folder
+from tests.gates import CYCLE, RUN
 from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 EXAMPLES = 30

@@ -91,6 +91,8 @@ def success(cycles: Sequence[CycleStatus]) -> Options:
                     "formatter": f"{rate:.0f} %\n{label}",
                     "color": tone["ink"],
                     "lineHeight": 15,
+                    "backgroundColor": tone["surface"],
+                    "padding": [0, 3],
                 },
             }
         )
@@ -133,16 +135,16 @@ def evidence(path: EvidencePath) -> Options:
     start = [0.0] if path.metric == "success" else []
     is_success = path.metric == "success"
     lines = [
-        _line("better from here up", path.pairs, path.better, tone["good"], is_dashed=True),
+        _line("better above", path.pairs, path.better, tone["good"], is_dashed=True),
         _line(
-            "pairs won minus lost" if is_success else "evidence for better (log10 e)",
+            "won minus lost" if is_success else "evidence for better (log10 e)",
             pairs,
             [*start, *path.value],
             tone["accent"],
             symbol="circle",
         ),
         _line(
-            "worse from here down" if is_success else "worse from here up",
+            "worse below" if is_success else "worse above",
             path.pairs,
             path.worse,
             tone["bad"],

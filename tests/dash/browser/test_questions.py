@@ -40,7 +40,7 @@ def test_2_why_a_candidate_is_better_with_films_of_a_pair_that_differs(opener):
         )
         evidence = section(page, "The evidence")
         expect(evidence.locator(".chart svg path").first).to_be_attached()
-        expect(evidence).to_contain_text("better from here up")
+        expect(evidence).to_contain_text("better above")
         # One film was made when the gate ended: it is there without another click.
         films = section(page, re.compile("only the candidate succeeded")).locator("video")
         expect(films).to_have_count(2)

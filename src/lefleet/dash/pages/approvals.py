@@ -30,8 +30,8 @@ from lefleet.queries.status import ApprovalStatus
 from lefleet.queries.words import clock
 
 _CONSEQUENCES = {
-    "promote": "Yes: it becomes the blessed checkpoint. No: the baseline stays, and the run goes "
-    "on with the next cycle.",
+    "promote": "Yes: it becomes the blessed checkpoint. No: the baseline stays. Either way the "
+    "run continues with the next cycle.",
     "escalate": "Yes: the next cycle trains on the next rung. No: it stays on this one.",
     "constitution": "Yes: the new rules hold from now on. No: the run stops.",
     "real_hardware": "Yes: the run may move robots. No: the run stops.",
@@ -89,9 +89,11 @@ def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) 
             link(asked.run, run_address(asked.run))
             PlainText("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
         PlainText("h2", QUESTIONS[asked.kind])
-        PlainText("p", f"{asked.run} asks whether to {asked.text}.", "why")
-        if cycle is not None and cycle.verdict and asked.kind == "promote":
-            PlainText("p", cycle.verdict)
+        has_verdict = cycle is not None and cycle.verdict and asked.kind == "promote"
+        if cycle is not None and has_verdict:
+            PlainText("p", cycle.verdict, "why")
+        PlainText("p", f"It asks whether to {asked.text}.", "muted" if has_verdict else "why")
+        if cycle is not None and has_verdict:
             if cycle.evidence is not None:
                 chart(charts.evidence(cycle.evidence), cycle.verdict, "low")
             link("Evidence, pairs and films", cycle_address(asked.run, asked.cycle))

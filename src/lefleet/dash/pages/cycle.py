@@ -314,7 +314,6 @@ def _numbers(detail: CycleDetail) -> None:
         ("pairs", f"{gate.pairs} used of at most {gate.max_pairs}"),
         ("won, lost", f"{gate.wins} won, {gate.losses} lost by the candidate"),
         ("p for better", f"{gate.p_value:.2g}, needed: {gate.alpha_better:.2g} or less"),
-        ("e for better", f"{gate.e_value:.3g}, as strong: {1 / gate.alpha_better:.3g}"),
     ]
     if saved > 0:
         rows.append(("saved", f"{saved} pairs against a test of fixed size"))

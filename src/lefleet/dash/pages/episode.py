@@ -99,16 +99,17 @@ class _EpisodePage:
 
     def _build_label(self, shown: tuple[LabelCard | None, tuple[LabelEntry, ...]]) -> None:
         label, said = shown
+        is_labelled = label is not None and label.outcome != "unknown"
         with card("How did it end?"):
             with box("div", "row"):
                 label_chip(label)
-                if label is not None and label.at:
+                if is_labelled and label is not None and label.at:
                     PlainText("span", clock(label.at), "muted small")
             if self._view.may("label"):
                 with box("div", "row actions"):
-                    button("✓ Success (S)", lambda: self._label("success"), "primary")
-                    button("✕ Failure (F)", lambda: self._label("failure"), "danger")
-                    if label is not None:
+                    button("✓ Success (S)", lambda: self._label("success"))
+                    button("✕ Failure (F)", lambda: self._label("failure"))
+                    if is_labelled:
                         button("Take back", lambda: self._label("undo"))
                 PlainText("p", "Keys: S success, F failure, N next, P previous.", "muted small")
             if said:

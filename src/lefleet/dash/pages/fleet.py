@@ -48,10 +48,10 @@ def _summary(counts: tuple[int, int, int] | None) -> None:
             PlainText("span", "in trouble" if troubled else "in trouble: all is well")
         with box("div", "tile"):
             PlainText("strong", str(robots))
-            PlainText("span", "robots")
+            PlainText("span", "robot" if robots == 1 else "robots")
         with box("div", "tile"):
             PlainText("strong", str(servers))
-            PlainText("span", "servers")
+            PlainText("span", "server answers" if servers == 1 else "servers answer")
 
 
 def _trouble(found: FleetStatus) -> None:
