@@ -18,9 +18,11 @@ _COLOUR = re.compile(r"--([a-z0-9-]+): (#[0-9a-f]{6})")
 def stylesheet() -> str:
     """The style of all pages."""
     text = files("lefleet.dash").joinpath("theme.css").read_text()
+    # Of two names for one colour, charts mean the first.
+    names = {colour: name for name, colour in reversed(colours().items())}
     rules = [
         f'.body--dark .chart [{kind}="{colour}"] {{ {kind}: var(--{name}); }}'
-        for name, colour in colours().items()
+        for colour, name in names.items()
         for kind in ("fill", "stroke")
     ]
     return "\n".join([text, *rules])

@@ -31,11 +31,11 @@ from lefleet.dash.pages.parts import (
     film,
     link,
 )
-from lefleet.queries.cycles import CycleDetail, StageLine, cycle_detail, stage_log
+from lefleet.queries.cycles import CycleDetail, EvidencePath, StageLine, cycle_detail, stage_log
 from lefleet.queries.paging import Page
 from lefleet.queries.pairs import GatePair, pairs
 from lefleet.queries.words import clock, duration
-from lefleet.records import TaskPairs
+from lefleet.records import GateResult, TaskPairs
 
 _PAIRS = 50
 _OUTCOMES = {
@@ -288,21 +288,26 @@ def _build_evidence(detail: CycleDetail) -> None:
                     "muted",
                 )
             with box("figure"):
-                low, high = 100 * path.low[-1], 100 * path.high[-1]
-                chart(
-                    charts.difference(path), f"The difference is {low:+.0f} to {high:+.0f} points"
-                )
-                PlainText(
-                    "figcaption",
-                    f"How much better: {low:+.0f} to {high:+.0f} points (95 %, at every look).",
-                    "muted",
-                )
+                words = _difference_words(path, detail.gate)
+                chart(charts.difference(path), words)
+                PlainText("figcaption", words, "muted")
         _numbers(detail)
         if detail.remarks:
             with box("details"):
                 PlainText("summary", "For those who want the statistics")
                 for remark in detail.remarks:
                     PlainText("p", remark, "small")
+
+
+def _difference_words(path: EvidencePath, gate: GateResult | None) -> str:
+    low, high = 100 * path.low[-1], 100 * path.high[-1]
+    words = f"How much better: {low:+.0f} to {high:+.0f} points (95 %, at every look)."
+    if gate is not None and gate.verdict == "better" and low <= 0:
+        words += (
+            " It contains 0: how much takes more pairs to show than that it is better at all, which "
+            "the left picture shows."
+        )
+    return words
 
 
 def _numbers(detail: CycleDetail) -> None:
