@@ -10,6 +10,7 @@
     episodes   recorded datasets, and the episodes of one
     episode    one episode: films, tracks, and a label by two keys
     run_parts  the parts of a run's page
+    cycle_parts  the evidence on a cycle's page
     knowledge  pages about tasks, policies and runs: read, search, edit
 
 Reads through `queries` and acts through `actions`. A page keeps nothing: what it shows is read
