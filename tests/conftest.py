@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TASKS = ("push", "pick-place", "door-open")
 SLOWEST = (
+    "dash/browser",
     "loop",
     "stages",
     "docs/test_security_page.py",

@@ -13,6 +13,11 @@ from lefleet.dash.tokens import TokenFile
 from lefleet.errors import BadInput
 
 
+def person_of(opened: TokenFile, text: str) -> Person | None:
+    found = opened.find(text)
+    return found.person if found is not None else None
+
+
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / ".dash" / "tokens.json"
@@ -20,7 +25,7 @@ def file(tmp_path):
 
 def test_a_token_names_its_person_and_what_they_may(tmp_path):
     text = tokens.add(tmp_path, "anna", ("label", "approve"))
-    found = TokenFile(tmp_path).person_of(text)
+    found = person_of(TokenFile(tmp_path), text)
     assert found == Person(name="anna (token)", may=("approve", "label"))
 
 
@@ -46,26 +51,26 @@ def test_the_file_has_no_token_and_is_only_for_its_owner(tmp_path, file):
 @pytest.mark.parametrize("text", ["", "lefleet_", "x" * 10_000_000, "lefleet_\udcff", "\0"])
 def test_other_text_is_nobodys_token(tmp_path, text):
     tokens.add(tmp_path, "anna")
-    assert TokenFile(tmp_path).person_of(text) is None
+    assert person_of(TokenFile(tmp_path), text) is None
 
 
 def test_the_hash_of_a_token_is_no_token(tmp_path, file):
     tokens.add(tmp_path, "anna")
     kept = json.loads(file.read_text())["tokens"][0]["sha256"]
-    assert TokenFile(tmp_path).person_of(kept) is None
+    assert person_of(TokenFile(tmp_path), kept) is None
 
 
 def test_an_open_file_follows_what_is_added_and_revoked(tmp_path):
     opened = TokenFile(tmp_path)
-    assert opened.person_of("lefleet_x") is None
+    assert person_of(opened, "lefleet_x") is None
     anna = tokens.add(tmp_path, "anna")
     ben = tokens.add(tmp_path, "ben")
     entry = opened.find(anna)
     assert opened.is_live(entry)
     tokens.revoke(tmp_path, "anna")
-    assert opened.person_of(anna) is None
+    assert person_of(opened, anna) is None
     assert not opened.is_live(entry)
-    assert opened.person_of(ben) == Person(name="ben (token)")
+    assert person_of(opened, ben) == Person(name="ben (token)")
 
 
 def test_a_name_that_was_revoked_can_be_used_again_and_the_old_token_stays_dead(tmp_path):
@@ -73,8 +78,8 @@ def test_a_name_that_was_revoked_can_be_used_again_and_the_old_token_stays_dead(
     tokens.revoke(tmp_path, "anna")
     new = tokens.add(tmp_path, "anna")
     opened = TokenFile(tmp_path)
-    assert opened.person_of(old) is None
-    assert opened.person_of(new) == Person(name="anna (token)")
+    assert person_of(opened, old) is None
+    assert person_of(opened, new) == Person(name="anna (token)")
     assert [one.revoked_at is None for one in tokens.listed(tmp_path)] == [False, True]
 
 
@@ -133,12 +138,12 @@ def test_a_broken_file_lets_nobody_in_and_says_why(tmp_path, file):
     opened = TokenFile(tmp_path)
     sound = file.read_bytes()
     file.write_bytes(sound[:-20])
-    assert opened.person_of(text) is None
+    assert person_of(opened, text) is None
     assert "tokens.json" in opened.problem
     with pytest.raises(BadInput):
         tokens.add(tmp_path, "ben")
     file.write_bytes(sound)
-    assert opened.person_of(text) is not None
+    assert person_of(opened, text) is not None
     assert opened.problem == ""
 
 
@@ -147,16 +152,16 @@ def test_a_file_that_others_can_write_lets_nobody_in(tmp_path, file, mode):
     text = tokens.add(tmp_path, "anna")
     file.chmod(mode)
     opened = TokenFile(tmp_path)
-    assert opened.person_of(text) is None
+    assert person_of(opened, text) is None
     assert "chmod 600" in opened.problem
 
 
 def test_a_removed_file_ends_all_tokens(tmp_path, file):
     text = tokens.add(tmp_path, "anna")
     opened = TokenFile(tmp_path)
-    assert opened.person_of(text)
+    assert person_of(opened, text)
     file.unlink()
-    assert opened.person_of(text) is None
+    assert person_of(opened, text) is None
 
 
 def test_the_holder_of_a_token_is_never_taken_for_a_system_user():

@@ -28,8 +28,7 @@ def test_a_later_label_is_a_new_row(ledger):
         None,
     )
     assert ledger.labels.history("/data/a", 3) == [undo, second, first]
-    assert [row.episode for row in ledger.labels.of_dataset("/data/a")] == [4, 3, 3, 3]
-    assert ledger.labels.of_dataset("/data/a", offset=1, limit=2) == [undo, second]
+    assert [row.episode for row in ledger.labels.history("/data/a", 4)] == [4]
     assert ledger.labels.newest() == undo.id + 2
 
 

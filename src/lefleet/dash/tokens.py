@@ -124,11 +124,6 @@ class TokenFile:
                 found = one
         return found
 
-    def person_of(self, text: str) -> Person | None:
-        """Whoever has this token; None where it is unknown or revoked."""
-        found = self.find(text)
-        return found.person if found is not None else None
-
     def is_live(self, token: AccessToken) -> bool:
         """Whether it was not revoked since."""
         return token.sha256 in self._current()

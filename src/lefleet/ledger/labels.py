@@ -96,11 +96,6 @@ class LabelStore:
         with self._engine.begin() as connection:
             connection.execute(delete(table).where(table.c.id == row.id))
 
-    def of_dataset(self, dataset: str, offset: int = 0, limit: int = 50) -> list[LabelRow]:
-        """Labels of all its episodes, newest first."""
-        mine = schema.episode_label.c.dataset == dataset
-        return self._rows(mine, offset=offset, limit=limit)
-
     def history(self, dataset: str, episode: int) -> list[LabelRow]:
         """Labels of one episode, newest first."""
         table = schema.episode_label
@@ -111,11 +106,8 @@ class LabelStore:
         with self._reads.connect() as connection:
             return connection.execute(select(func.max(schema.episode_label.c.id))).scalar() or 0
 
-    def _rows(
-        self, *where: ColumnElement[bool] | TextClause, offset: int = 0, limit: int | None = None
-    ) -> list[LabelRow]:
+    def _rows(self, *where: ColumnElement[bool] | TextClause) -> list[LabelRow]:
         table = schema.episode_label
         query = select(table).where(*where).order_by(table.c.id.desc())
-        query = query.offset(offset).limit(limit)
         with self._reads.connect() as connection:
             return [LabelRow(*row) for row in connection.execute(query)]

@@ -3,7 +3,11 @@ phone, with names and contrast for everybody; and stored text is never more than
 
 import pytest
 
+from lefleet.actions.people import user_name
 from lefleet.queries.datasets import dataset_id
+from lefleet_client.remote import RobotReport
+from lefleet_client.transport import ZenohSettings, ZenohTransport
+from lefleet_client.wire import RobotStatus
 from tests.dash.browser.conftest import EVIL
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
@@ -121,6 +125,39 @@ def test_stored_text_is_never_run(opener, place):
         assert EVIL in page.locator("p.why").inner_text()
 
 
+def test_names_and_reasons_of_robots_are_only_text(opener, place):
+    settings = ZenohSettings(mode="client", connect=(place.router.endpoint,))
+    with ZenohTransport.open(settings) as node, RobotReport(node, EVIL) as report:
+        report.publish(RobotStatus(client_id=EVIL, state="stalled", reason=EVIL, task=EVIL))
+        with opener.page("/fleet") as page:
+            page.wait_for_selector("section.bad")
+            assert EVIL in page.locator("section.bad").inner_text()
+            assert EVIL in page.locator("tbody").inner_text()
+
+
+def test_a_knowledge_page_is_edited_and_says_by_whom(opener, place):
+    with opener.page("/knowledge/tasks/push.md") as page:
+        page.get_by_role("button", name="Edit").click()
+        field = page.get_by_label("Text")
+        field.fill(field.input_value() + "\nThe puck is slippery on Mondays.\n")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("slippery on Mondays").wait_for()
+        page.get_by_text(f"edited by {user_name()}").wait_for()
+    assert "slippery" in (place.workdir / "knowledge" / "tasks" / "push.md").read_text()
+
+
+def test_a_run_is_planned_and_a_bad_name_refused(opener, place):
+    with opener.page("/") as page:
+        page.get_by_role("button", name="Start a run").click()
+        page.get_by_label("Name").fill("../elsewhere")
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.get_by_text("name:").first.wait_for()
+        page.get_by_label("Name").fill("planned")
+        page.get_by_role("button", name="Plan only").click()
+        page.locator("pre.log", has_text="train").last.wait_for()
+    assert not (place.workdir / "planned").exists()
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -132,4 +169,7 @@ def test_stored_text_is_never_run(opener, place):
 )
 def test_what_does_not_exist_is_said_with_a_way_back(opener, path):
     with opener.page(path) as page:
+        page.get_by_role("link", name="All runs", exact=True).wait_for()
+        # It is said once, however often the page looks again.
+        page.wait_for_timeout(2500)
         assert page.get_by_role("link", name="All runs", exact=True).count() == 1
