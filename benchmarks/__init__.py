@@ -9,6 +9,7 @@
     startup       a stage forked from a warm process against a new program; the whole demo
     overhead      what LeFleet itself adds to the wall time of a run
     ledger        append and status as the ledger grows to a million events
+    dashboard     pages and API calls with a hundred runs and a million events, and memory
     latency       success with the policy behind a slow network, against one on board
     hostile       an honest robot beside attacks at full rate, latency and memory
 

@@ -21,6 +21,7 @@ Name = Literal[
     "startup",
     "overhead",
     "ledger",
+    "dashboard",
     "decisions",
     "serving",
     "recovery",
