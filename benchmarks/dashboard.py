@@ -120,8 +120,8 @@ def measure(workshop: Workshop) -> Section:
             "beyond 30 tell of a stage that started and was killed again and again. Memory is the",
             "resident set of another server with the large ledger, which has shown nothing before:",
             "half of the pages are first pages, half those of runs; `closed` is 70 s after, when",
-            "the server has forgotten them. Python keeps most of what it has once used for what comes",
-            "next.",
+            "the server has forgotten them. Python keeps most of what it has once used for what",
+            "comes next.",
         ),
     )
 
