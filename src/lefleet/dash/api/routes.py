@@ -21,7 +21,7 @@ _PROBLEMS = {
     401: "Who asks is not known: send a token.",
     403: "Who asks may not do this, the constitution denies it, or another site asks.",
     404: "What was named does not exist.",
-    409: "Somebody else did something different in the meantime.",
+    409: "Somebody else did something different in the meantime, or is still at it.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     429: "Too many wrong tokens were sent from there.",
@@ -37,11 +37,10 @@ class _Endpoint(NamedTuple):
     takes: Any
     """Type of the body; None without one."""
     gives: Any
-    has_conflicts: bool
 
     def statuses(self) -> tuple[int, ...]:
         named = (404,) if "{" in self.path else ()
-        differs = (409,) if self.has_conflicts else ()
+        differs = () if self.method == "GET" else (409,)
         of_body = _OF_BODY if self.takes is not None else ()
         return tuple(sorted({*_ALWAYS, *named, *differs, *of_body}))
 
@@ -62,19 +61,13 @@ class TypedRoutes:
     def get[**P, A](self, path: str) -> Callable[[Callable[P, A]], Callable[P, A]]:
         return self._added("GET", path)
 
-    def post[**P, A](
-        self, path: str, *, has_conflicts: bool = False
-    ) -> Callable[[Callable[P, A]], Callable[P, A]]:
-        return self._added("POST", path, has_conflicts=has_conflicts)
+    def post[**P, A](self, path: str) -> Callable[[Callable[P, A]], Callable[P, A]]:
+        return self._added("POST", path)
 
-    def put[**P, A](
-        self, path: str, *, has_conflicts: bool = False
-    ) -> Callable[[Callable[P, A]], Callable[P, A]]:
-        return self._added("PUT", path, has_conflicts=has_conflicts)
+    def put[**P, A](self, path: str) -> Callable[[Callable[P, A]], Callable[P, A]]:
+        return self._added("PUT", path)
 
-    def _added[**P, A](
-        self, method: str, path: str, *, has_conflicts: bool = False
-    ) -> Callable[[Callable[P, A]], Callable[P, A]]:
+    def _added[**P, A](self, method: str, path: str) -> Callable[[Callable[P, A]], Callable[P, A]]:
         def add(function: Callable[P, A]) -> Callable[P, A]:
             @wraps(function)
             def answering(*args: P.args, **kwargs: P.kwargs) -> Response:
@@ -90,7 +83,7 @@ class TypedRoutes:
                 tags=[path.split("/")[1]],
             )
             types = get_type_hints(function)
-            found = _Endpoint(method, where, types.get("body"), types["return"], has_conflicts)
+            found = _Endpoint(method, where, types.get("body"), types["return"])
             self._all.append(found)
             return function
 

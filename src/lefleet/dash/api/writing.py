@@ -95,7 +95,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
 
     @post("/runs/{run}/stop")
     def stop_run(person: Annotated[Person, may("run")], run: str) -> Started:
-        """Stop a run, and wait until it has. Right: run."""
+        """Ask a run to stop: it does when its stage has ended. Right: run."""
         return do(lambda: run_actions.stop(workdir, run, person.name))
 
     @post("/runs/{run}/resume")
@@ -113,7 +113,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
         """Have both episodes of a pair filmed; ask again to see whether they are. Right: film."""
         return do(lambda: request_film(workdir, run, cycle, body.task, body.seed, person.name))
 
-    @post("/approvals/{number}/answer", has_conflicts=True)
+    @post("/approvals/{number}/answer")
     def answer_approval(
         person: Annotated[Person, may("approve")],
         number: PathNumber,
@@ -124,7 +124,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
         do(lambda: answer_question(workdir, number, said))
         return approval(context.ledger(), number)
 
-    @post("/datasets/{dataset}/episodes/{index}/labels", has_conflicts=True)
+    @post("/datasets/{dataset}/episodes/{index}/labels")
     def label(
         person: Annotated[Person, may("label")],
         dataset: str,
@@ -146,7 +146,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
             )
         )
 
-    @routes.put("/knowledge/pages/{folder}/{name}", has_conflicts=True)
+    @routes.put("/knowledge/pages/{folder}/{name}")
     def save_page(
         person: Annotated[Person, may("edit")],
         folder: str,
