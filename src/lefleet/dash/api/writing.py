@@ -95,7 +95,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
 
     @post("/runs/{run}/stop")
     def stop_run(person: Annotated[Person, may("run")], run: str) -> Started:
-        """Ask a run to stop: it does when its stage has ended. Right: run."""
+        """Ask a run to stop; its stage is ended, which takes a moment. Right: run."""
         return do(lambda: run_actions.stop(workdir, run, person.name))
 
     @post("/runs/{run}/resume")
