@@ -73,7 +73,7 @@ def test_a_token_is_made_listed_and_revoked(lefleet, tmp_path):
     assert code == 0
     assert "Token of Anna B, who may look, approve, label." in out
     text = next(line.strip() for line in out.splitlines() if "lefleet_" in line)
-    person = tokens.TokenFile(tmp_path / "runs").person_of(text)
+    person = tokens.TokenFile(tmp_path / "runs").find(text).person
     assert person.name == "Anna B (token)"
     code, out, _ = lefleet("dash", "token", "list")
     assert "Anna B" in out

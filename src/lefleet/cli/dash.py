@@ -16,6 +16,7 @@ from lefleet.cli.overview import did_you_mean
 from lefleet.cli.parse import absolute
 from lefleet.cli.report import workdir_flag
 from lefleet.errors import BadInput
+from lefleet.ledger.connect import FILE as LEDGER_FILE
 
 if TYPE_CHECKING:
     from lefleet.dash.server import Listening
@@ -128,6 +129,10 @@ def _words(at: "Listening", workdir: Path) -> list[str]:
     """Where it is, and how to reach it from a phone or another machine."""
     flag, port = workdir_flag(workdir), at.url.rpartition(":")[2]
     lines = [f"Dashboard of {printable(str(workdir))}: {at.url}"]
+    if not (workdir / LEDGER_FILE).exists():
+        lines.append(
+            f"There are no runs in it yet. Is this the right folder? Begin one: lefleet demo{flag}"
+        )
     if at.elsewhere:
         lines += [
             f"From other machines: {at.elsewhere}, with a token: lefleet dash token list{flag}",

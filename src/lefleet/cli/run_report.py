@@ -29,7 +29,7 @@ class ReportCommand(WorkdirOptions):
     another file is not."""
     films: int = 8
     """Films of at most so many pairs, and of so many evaluated episodes; 0: none. Together they
-    take at most about 20 MB."""
+    take at most about 14 MB."""
 
 
 REPORT_COMMANDS: dict[str, type[OutputOptions]] = {"report": ReportCommand}

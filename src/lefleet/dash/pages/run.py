@@ -144,7 +144,9 @@ class _RunPage:
 
     async def _ask_stop(self) -> None:
         with self.view.dialog(f"Stop {self._run}?") as dialog:
-            PlainText("p", "The stage that is running ends; the run can be resumed from there.")
+            PlainText(
+                "p", "Its stage is ended now; a resumed run continues it from what is on disk."
+            )
             with box("div", "row actions"):
                 button("Stop it", lambda: dialog.submit(True), "danger")
                 button("Let it run", lambda: dialog.submit(False))
