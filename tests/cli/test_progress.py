@@ -11,11 +11,10 @@ from lefleet.cli import progress as module
 from lefleet.cli.progress import (
     ProgressLines,
     _Line,
-    duration,
-    progress_text,
     show_phases,
     show_progress,
 )
+from lefleet.queries.words import duration, progress_text
 from lefleet.stages import Update
 from lefleet.stages.progress import StageProgress, timed
 

@@ -157,12 +157,13 @@ def node(router: Router) -> ZenohTransport:
 
 @contextmanager
 def watching(router: Router):
+    before = set(threading.enumerate())
     watch = FleetWatch(lambda: node(router))
     try:
         yield watch
     finally:
         watch.close()
-    assert "fleet watch" not in {one.name for one in threading.enumerate()}
+    assert "fleet watch" not in {one.name for one in set(threading.enumerate()) - before}
 
 
 def until(watch: FleetWatch, is_true) -> None:

@@ -41,7 +41,7 @@ class Place(NamedTuple):
     router: Router
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> str:
     """The browser; a failure where continuous integration has none."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -51,7 +51,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def place(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("browser")
     workdir, datasets = folder / "runs", folder / "datasets"
@@ -81,7 +81,7 @@ def _record(root: Path) -> None:
     recorded.finalize()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
