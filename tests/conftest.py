@@ -28,10 +28,8 @@ SLOWEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A worker takes whole files, so that what a file shares is made once.
-
-    The slowest come first: a worker that gets one of them last would leave the other one idle.
-    """
+    """The slowest files come first: a worker that gets one of them last would leave the other one
+    idle. A worker takes whole files (--dist loadfile), so that what a file shares is made once."""
     here = Path(__file__).parent
 
     def rank(item: pytest.Item) -> int:
@@ -39,9 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, slow in enumerate(SLOWEST) if file.is_relative_to(slow)), 99)
 
     items.sort(key=rank)
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(here))))
 
 
 @pytest.fixture(scope="session", autouse=True)

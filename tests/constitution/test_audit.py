@@ -13,7 +13,6 @@ from tests.constitution.audit import Start, planted, starts
 from tests.loop.fuzz import tiny_config
 from tests.loop.test_end_to_end import config_of, wait_for
 
-pytestmark = pytest.mark.xdist_group("loop")
 TRAINING = ("lefleet.compat.train", "lerobot.scripts.lerobot_train")
 MAIN = ("-m", "lefleet")
 

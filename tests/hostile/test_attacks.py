@@ -22,7 +22,7 @@ from tests.permissive import EVERYTHING
 from tests.policy import tiny
 from tests.server.serving import eventually, loaded, observation, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hostile")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20

@@ -20,8 +20,6 @@ from lefleet.stages.run import STAGE_MARK
 from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
 from tests.loop.states import config
 
-pytestmark = pytest.mark.xdist_group("loop")
-
 
 def config_file(folder: Path, **changes) -> Path:
     raw = json.loads(msgspec.json.encode(tiny_config("tiny")))

@@ -1,11 +1,7 @@
 """What goes wrong inside a stage: what the user sees, and what the run does."""
 
-import pytest
-
 from lefleet.ledger import open_ledger
 from tests.loop.test_end_to_end import ONE_STAGE, config_file, run
-
-pytestmark = pytest.mark.xdist_group("loop")
 
 CRASH = """
 import os, sys

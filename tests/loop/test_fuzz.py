@@ -50,7 +50,6 @@ def test_a_ledger_killed_while_it_is_created_opens_again(tmp_path):
     kill_while_creating(tmp_path, kills=8, seed=0)
 
 
-@pytest.mark.xdist_group("loop")
 def test_a_run_survives_a_few_kills(tmp_path):
     fuzz = Fuzz(tmp_path, tiny_config("fuzz"), seed=1)
     fuzz.attack({"controller": 3, "stage": 1, "train": 1, "child": 1}, deadline_s=1500)

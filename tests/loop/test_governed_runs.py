@@ -18,8 +18,6 @@ from tests.loop.test_approvals import HUMAN, Waiting
 from tests.loop.test_end_to_end import config_of, controllers, run, start, wait_for
 from tests.models.server import Hangs, Obeys, ScriptedModel, Sends, candidate, obliging
 
-pytestmark = pytest.mark.xdist_group("loop")
-
 
 def governed(tmp_path: Path, **changes) -> Waiting:
     """A run whose next step is to decide about a candidate that was shown to be better."""

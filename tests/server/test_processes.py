@@ -12,7 +12,7 @@ from lefleet_client.remote import RemoteChunk, RemotePolicy, ServerDraining, dis
 from lefleet_client.transport import ZenohSettings, ZenohTransport
 from tests.server.serving import eventually, observation
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serving_processes")]
+pytestmark = pytest.mark.slow
 
 
 class Server:

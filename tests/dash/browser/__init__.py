@@ -1,4 +1,4 @@
 """The pages in a real browser; behind them real runs, a real server and robot, and a recording.
 
-All of it is in one group of tests: the runs are made once, and one page after the other is opened.
+The runs are made once for each worker of the tests, and one page after the other is opened.
 """

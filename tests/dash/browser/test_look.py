@@ -10,7 +10,7 @@ from lefleet_client.transport import ZenohSettings, ZenohTransport
 from lefleet_client.wire import RobotStatus
 from tests.dash.browser.conftest import EVIL
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 PAGES = (
     *("/", "/runs/night", "/runs/broken", "/runs/night/cycles/1", "/approvals", "/fleet"),
     *("/episodes", "/episodes/{kitchen}", "/episodes/{kitchen}/2", "/knowledge"),

@@ -13,7 +13,7 @@ from tests.dash.browser.conftest import EVIL
 from tests.queries.test_fleet import streaming
 from tests.server.test_processes import Server
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 SLOW_MS = 90_000
 """For what a busy machine does: filming, training, importing torch."""
 
