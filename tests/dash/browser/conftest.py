@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.client.transport.networks import FREE_PORT, Router
 from tests.dash.serving import dashboard
@@ -30,6 +30,11 @@ BROKEN = (
     "--budgets.cycles=1",
 )
 """LeRobot refuses its policy."""
+
+
+PATIENCE_MS = 60_000
+"""For whatever a page shows on a busy machine."""
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class Place(NamedTuple):
@@ -104,6 +109,7 @@ class Opener:
         size = {"width": 360, "height": 780} if phone else {"width": 1280, "height": 900}
         scheme = "dark" if dark else "light"
         context = self._browser.new_context(viewport=size, color_scheme=scheme, has_touch=phone)
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("console", lambda said: self._said(said.type, said.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
