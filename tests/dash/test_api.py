@@ -14,7 +14,7 @@ from lefleet.dash.api.errors import Problem, answer_errors, status_of
 from lefleet.dash.api.reading import Health
 from lefleet.errors import BadInput, Conflict, Denied, LeFleetError, StageFailed, Unknown
 from lefleet.knowledge.search import PageEntry, SearchHit
-from lefleet.ledger import open_ledger
+from lefleet.ledger import ApprovalRow, open_ledger
 from lefleet.queries.cycles import CycleDetail, StageLog
 from lefleet.queries.datasets import DatasetCard
 from lefleet.queries.episodes import EpisodeCard, EpisodeDetail
@@ -25,7 +25,6 @@ from lefleet.queries.paging import MOST, Page
 from lefleet.queries.pairs import GatePair
 from lefleet.queries.run import RunDetail
 from lefleet.queries.runs import RunList
-from lefleet.queries.status import ApprovalStatus
 from tests.dash.programs import V1, WAITING, Program, work_folder
 from tests.dash.serving import dashboard
 from tests.gates import CYCLE, RUN
@@ -60,9 +59,9 @@ READ = {
     f"/runs/{RUN}/cycles/{CYCLE}/pairs": Page[GatePair],
     f"/runs/{RUN}/cycles/{CYCLE}/stages/gate/log": StageLog,
     "/templates": Page[Template],
-    "/approvals": Page[ApprovalStatus],
-    "/approvals/answered": Page[ApprovalStatus],
-    "/approvals/1": ApprovalStatus,
+    "/approvals": Page[ApprovalRow],
+    "/approvals/answered": Page[ApprovalRow],
+    "/approvals/1": ApprovalRow,
     "/datasets": Page[DatasetCard],
     "/datasets/DATASET": DatasetCard,
     "/datasets/DATASET/episodes": Page[EpisodeCard],

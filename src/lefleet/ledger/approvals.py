@@ -1,7 +1,7 @@
 """Questions to people and their answers: asked once, answered once."""
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import Engine, Row, func, insert, select, update
@@ -9,9 +9,10 @@ from sqlalchemy import Engine, Row, func, insert, select, update
 from lefleet.ledger import schema
 from lefleet.ledger.schema import insert_event
 from lefleet.records import ApprovalAnswer, ApprovalKind
+from lefleet.records.border import Strict
 
 
-class ApprovalRow(NamedTuple):
+class ApprovalRow(Strict, frozen=True, kw_only=True):
     """A question to a person."""
 
     id: int
@@ -155,6 +156,5 @@ class ApprovalStore:
 
 
 def _approval(row: Row[Any]) -> ApprovalRow:
-    values = {name: getattr(row, name) for name in ApprovalRow._fields}
-    values["answer"] = msgspec.convert(row.answer, ApprovalAnswer | None)
-    return ApprovalRow(**values)
+    values = {name: getattr(row, name) for name in ApprovalRow.__struct_fields__}
+    return msgspec.convert(values, ApprovalRow)

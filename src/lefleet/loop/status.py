@@ -69,7 +69,7 @@ def _budgets(state: RunState, used: Usage) -> dict[str, Any]:
 
 
 def _approval(asked: ApprovalRow) -> dict[str, Any]:
-    return asked._asdict() | {"answer": msgspec.to_builtins(asked.answer)}
+    return msgspec.to_builtins(asked)
 
 
 def _cycle(cycle: CycleState) -> dict[str, Any]:

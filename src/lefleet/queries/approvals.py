@@ -2,13 +2,10 @@
 
 import time
 
-import msgspec
-
 from lefleet.errors import Unknown
 from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.loop.approvals import timed_out
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
-from lefleet.queries.status import ApprovalStatus
 from lefleet.records import ApprovalKind
 
 QUESTIONS: dict[ApprovalKind, str] = {
@@ -20,31 +17,25 @@ QUESTIONS: dict[ApprovalKind, str] = {
 """What is asked, in a few words."""
 
 
-def open_approvals(ledger: Ledger) -> tuple[ApprovalStatus, ...]:
+def open_approvals(ledger: Ledger) -> tuple[ApprovalRow, ...]:
     """Questions that wait for a person, oldest first. One whose time is over waits for nobody."""
     now = time.time()
     rows = [one for one in ledger.approvals.open() if timed_out(one, now) is None]
-    return tuple(_status(one) for one in rows)
+    return tuple(rows)
 
 
 def answered_approvals(
     ledger: Ledger, *, offset: int = 0, limit: int = DEFAULT_LIMIT
-) -> Page[ApprovalStatus]:
+) -> Page[ApprovalRow]:
     """Answered questions, newest first."""
     offset, limit = checked(offset, limit)
     rows, total = ledger.approvals.answered(offset, limit)
-    return Page(items=tuple(_status(one) for one in rows), total=total, offset=offset)
+    return Page(items=tuple(rows), total=total, offset=offset)
 
 
-def approval(ledger: Ledger, number: int) -> ApprovalStatus:
+def approval(ledger: Ledger, number: int) -> ApprovalRow:
     """The question of this number."""
     row = ledger.approvals.one(number)
     if row is None:
         raise Unknown(f"approval: there is no question {number}.")
-    return _status(row)
-
-
-def _status(row: ApprovalRow) -> ApprovalStatus:
-    return msgspec.convert(
-        row._asdict() | {"answer": msgspec.to_builtins(row.answer)}, ApprovalStatus
-    )
+    return row

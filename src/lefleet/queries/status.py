@@ -7,13 +7,13 @@ from typing import Any, Literal
 import msgspec
 
 from lefleet.errors import BadInput
-from lefleet.ledger import Ledger, RunRow
+from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.loop.activity import activity_of_state, is_interrupted
 from lefleet.loop.runs import is_controlled
 from lefleet.loop.state import RunState, read_state
 from lefleet.loop.status import status_of_state
 from lefleet.queries.words import progress_text
-from lefleet.records import ApprovalAnswer, ApprovalKind, GateLevel, GateResult, Proposal
+from lefleet.records import ApprovalAnswer, GateLevel, GateResult, Proposal
 from lefleet.records.border import Strict
 from lefleet.stages.progress import StageProgress
 
@@ -59,22 +59,6 @@ class CycleStatus(Strict, frozen=True, kw_only=True):
     """Those that have committed."""
 
 
-class ApprovalStatus(Strict, frozen=True, kw_only=True):
-    """A question of a run, and its answer."""
-
-    id: int
-    run: str
-    cycle: int
-    kind: ApprovalKind
-    subject: str
-    text: str
-    evidence: dict[str, Any]
-    asked_at: float
-    expires_at: float | None
-    on_timeout: str
-    answer: ApprovalAnswer | None
-
-
 class WaitStatus(Strict, frozen=True, kw_only=True):
     """What a run waits for before it goes on by itself."""
 
@@ -111,7 +95,7 @@ class RunStatus(Strict, frozen=True, kw_only=True):
     budgets: dict[str, BudgetUse]
     tasks: tuple[str, ...]
     cycles: tuple[CycleStatus, ...]
-    approvals: tuple[ApprovalStatus, ...] = ()
+    approvals: tuple[ApprovalRow, ...] = ()
     blessed: str | None
     blessed_path: str | None
     controlled: bool
@@ -126,7 +110,7 @@ class RunStatus(Strict, frozen=True, kw_only=True):
             return "unreadable"
         return "interrupted" if self.interrupted else msgspec.convert(self.state, RunWord)
 
-    def open_approval(self) -> ApprovalStatus | None:
+    def open_approval(self) -> ApprovalRow | None:
         """The question that the run waits for."""
         return next((one for one in self.approvals if one.answer is None), None)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from lefleet.ledger import ApprovalRow
 from lefleet.queries.cycles import CycleDetail
-from lefleet.queries.status import ApprovalStatus
 from lefleet.records import TaskPairs
 from lefleet.reports.charts import evidence_chart
 from lefleet.reports.cycles import decision
@@ -19,7 +19,7 @@ _OUTCOMES = {
 
 
 def gates_section(
-    cycles: Sequence[CycleDetail], approvals: Sequence[ApprovalStatus], films: ReportFilms
+    cycles: Sequence[CycleDetail], approvals: Sequence[ApprovalRow], films: ReportFilms
 ) -> Markup:
     """All gates, the newest first; empty where there was none."""
     gates = [one for one in reversed(cycles) if one.verdict]
@@ -29,11 +29,11 @@ def gates_section(
     )
 
 
-def _asked(approvals: Sequence[ApprovalStatus], cycle: int) -> list[ApprovalStatus]:
+def _asked(approvals: Sequence[ApprovalRow], cycle: int) -> list[ApprovalRow]:
     return [one for one in approvals if one.cycle == cycle]
 
 
-def _gate(cycle: CycleDetail, asked: list[ApprovalStatus], films: list[ShownPair]) -> Markup:
+def _gate(cycle: CycleDetail, asked: list[ApprovalRow], films: list[ShownPair]) -> Markup:
     status = cycle.status
     number = status.index
     against = f"cycle {cycle.baseline_cycle}" if cycle.baseline_cycle is not None else "another run"
@@ -57,7 +57,7 @@ def _gate(cycle: CycleDetail, asked: list[ApprovalStatus], films: list[ShownPair
     )
 
 
-def answered(asked: ApprovalStatus) -> Markup:
+def answered(asked: ApprovalRow) -> Markup:
     """A question to a person, and its answer."""
     answer = asked.answer
     if answer is None:

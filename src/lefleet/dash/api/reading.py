@@ -12,6 +12,7 @@ from lefleet.dash.api.routes import TypedRoutes
 from lefleet.dash.context import Context
 from lefleet.knowledge import Finding
 from lefleet.knowledge.search import PageEntry, SearchHit
+from lefleet.ledger import ApprovalRow
 from lefleet.queries import approvals, cycles, datasets, episodes, events, knowledge, pairs
 from lefleet.queries.approvals import answered_approvals, open_approvals
 from lefleet.queries.cycles import CycleDetail, StageLog, require_begun, stage_log
@@ -24,7 +25,7 @@ from lefleet.queries.paging import DEFAULT_LIMIT, FARTHEST, MOST, Page, part_of
 from lefleet.queries.pairs import GatePair
 from lefleet.queries.run import RunDetail, run_detail
 from lefleet.queries.runs import RunList
-from lefleet.queries.status import ApprovalStatus, RunWord
+from lefleet.queries.status import RunWord
 from lefleet.records.border import Strict
 
 PathNumber = Annotated[int, Path(ge=0, le=FARTHEST)]
@@ -116,19 +117,17 @@ def add_reading(routes: TypedRoutes, context: Context) -> None:
         return part_of(known_templates(context.workdir, context.configs), offset, limit)
 
     @get("/approvals")
-    def waiting_approvals(
-        offset: _Offset = 0, limit: _Limit = DEFAULT_LIMIT
-    ) -> Page[ApprovalStatus]:
+    def waiting_approvals(offset: _Offset = 0, limit: _Limit = DEFAULT_LIMIT) -> Page[ApprovalRow]:
         """Questions that wait for a person, oldest first."""
         return part_of(open_approvals(context.ledger()), offset, limit)
 
     @get("/approvals/answered")
-    def past_approvals(offset: _Offset = 0, limit: _Limit = DEFAULT_LIMIT) -> Page[ApprovalStatus]:
+    def past_approvals(offset: _Offset = 0, limit: _Limit = DEFAULT_LIMIT) -> Page[ApprovalRow]:
         """Who said what, newest first."""
         return answered_approvals(context.ledger(), offset=offset, limit=limit)
 
     @get("/approvals/{number}")
-    def approval(number: PathNumber) -> ApprovalStatus:
+    def approval(number: PathNumber) -> ApprovalRow:
         """One question, and its answer where it has one."""
         return approvals.approval(context.ledger(), number)
 

@@ -16,10 +16,10 @@ from lefleet.actions.runs import Started, StartRequest
 from lefleet.dash.api.reading import PathNumber
 from lefleet.dash.api.routes import TypedRoutes, body_of
 from lefleet.dash.context import Context
+from lefleet.ledger import ApprovalRow
 from lefleet.queries.approvals import approval
 from lefleet.queries.datasets import place_of
 from lefleet.queries.paging import FARTHEST
-from lefleet.queries.status import ApprovalStatus
 from lefleet.records.border import Strict
 from lefleet.stages.films import PairFilm
 
@@ -118,7 +118,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
         person: Annotated[Person, may("approve")],
         number: PathNumber,
         body: Annotated[AnswerRequest, body_of(AnswerRequest)],
-    ) -> ApprovalStatus:
+    ) -> ApprovalRow:
         """Say yes or no to what a run asks, and let it go on. Right: approve."""
         said = make_answer(approved=body.approved, who=person.name, why=body.why)
         do(lambda: answer_question(workdir, number, said))

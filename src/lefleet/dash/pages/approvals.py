@@ -23,10 +23,10 @@ from lefleet.dash.pages.parts import (
     link,
 )
 from lefleet.errors import BadInput
+from lefleet.ledger import ApprovalRow
 from lefleet.queries.approvals import QUESTIONS, answered_approvals, open_approvals
 from lefleet.queries.cycles import CycleDetail, cycle_detail
 from lefleet.queries.paging import DEFAULT_LIMIT, Page
-from lefleet.queries.status import ApprovalStatus
 from lefleet.queries.words import clock
 
 _CONSEQUENCES = {
@@ -39,7 +39,7 @@ _CONSEQUENCES = {
 
 
 class _Question(NamedTuple):
-    asked: ApprovalStatus
+    asked: ApprovalRow
     cycle: CycleDetail | None
 
 
@@ -50,21 +50,21 @@ def register(site: Site) -> None:
         with view.main:
             PlainText("h1", "Approvals")
             waiting = LivePart[list[_Question]](lambda shown: _waiting(view, shown))
-            said = LivePart[Page[ApprovalStatus]](_said)
+            said = LivePart[Page[ApprovalRow]](_said)
 
-        def read() -> tuple[list[_Question], Page[ApprovalStatus]]:
+        def read() -> tuple[list[_Question], Page[ApprovalRow]]:
             asked = open_approvals(view.ledger)
             said = answered_approvals(view.ledger, offset=max(0, offset))
             return [_Question(one, _cycle(site, one)) for one in asked], said
 
-        def show(found: tuple[list[_Question], Page[ApprovalStatus]]) -> None:
+        def show(found: tuple[list[_Question], Page[ApprovalRow]]) -> None:
             waiting.show(found[0])
             said.show(found[1])
 
         await view.follow(read, show)
 
 
-def _cycle(site: Site, asked: ApprovalStatus) -> CycleDetail | None:
+def _cycle(site: Site, asked: ApprovalRow) -> CycleDetail | None:
     try:
         return cycle_detail(site.reader, asked.run, asked.cycle)
     except BadInput:
@@ -83,7 +83,7 @@ def _waiting(view: OpenPage, questions: list[_Question]) -> None:
         _question(view, one.asked, one.cycle)
 
 
-def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) -> None:
+def _question(view: OpenPage, asked: ApprovalRow, cycle: CycleDetail | None) -> None:
     with box("section", "card calls", id=f"question-{asked.id}"):
         with box("div", "row"):
             link(asked.run, run_address(asked.run))
@@ -114,7 +114,7 @@ def _question(view: OpenPage, asked: ApprovalStatus, cycle: CycleDetail | None) 
             button("No …", lambda: _ask_why(view, asked), "danger")
 
 
-async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
+async def _ask_why(view: OpenPage, asked: ApprovalRow) -> None:
     with view.dialog("Why not?") as dialog:
         PlainText(
             "p", "The reason is kept with the decision, for those who come after you.", "muted"
@@ -130,7 +130,7 @@ async def _ask_why(view: OpenPage, asked: ApprovalStatus) -> None:
             button("Cancel", dialog.close)
 
 
-async def _say(view: OpenPage, asked: ApprovalStatus, *, approved: bool, why: str) -> bool:
+async def _say(view: OpenPage, asked: ApprovalRow, *, approved: bool, why: str) -> bool:
     def answer(person: Person) -> bool:
         said = make_answer(approved=approved, who=person.name, why=why)
         answer_question(view.workdir, asked.id, said)
@@ -140,7 +140,7 @@ async def _say(view: OpenPage, asked: ApprovalStatus, *, approved: bool, why: st
     return bool(await view.act("approve", answer, f"{verb}: {asked.run} goes on."))
 
 
-def _said(answered: Page[ApprovalStatus]) -> None:
+def _said(answered: Page[ApprovalRow]) -> None:
     if not answered.total:
         return
     with card("Who said what"):

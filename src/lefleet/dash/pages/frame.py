@@ -15,9 +15,8 @@ from lefleet.dash.live import Change, Live
 from lefleet.dash.pages.parts import LivePart, PlainText, box, card, link
 from lefleet.dash.theme import STYLESHEET
 from lefleet.errors import LeFleetError
-from lefleet.ledger import Ledger
+from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.queries.approvals import QUESTIONS, open_approvals
-from lefleet.queries.status import ApprovalStatus
 
 _LOG = logging.getLogger(__name__)
 RESPONSE_S = 30.0
@@ -83,7 +82,7 @@ class OpenPage:
         self._place = place
         self.main = box("div", "content", id="content")
         with self.main:
-            self._calls = LivePart[tuple[ApprovalStatus, ...]](self._build_calls)
+            self._calls = LivePart[tuple[ApprovalRow, ...]](self._build_calls)
             self._problem = LivePart[tuple[str, str] | None](self._build_problem)
         self._dialogs = box("div")
 
@@ -149,13 +148,13 @@ class OpenPage:
         self.site.live.changed.subscribe(changed)
         await changed(Change(is_event=True))
 
-    def _others(self, approvals: tuple[ApprovalStatus, ...]) -> tuple[ApprovalStatus, ...]:
+    def _others(self, approvals: tuple[ApprovalRow, ...]) -> tuple[ApprovalRow, ...]:
         """What waits for a person and is not on this page anyway."""
         if self._place == "Approvals":
             return ()
         return tuple(one for one in approvals if one.run != self._about)
 
-    def _read[Shown](self, read: Callable[[], Shown]) -> tuple[tuple[ApprovalStatus, ...], Shown]:
+    def _read[Shown](self, read: Callable[[], Shown]) -> tuple[tuple[ApprovalRow, ...], Shown]:
         return open_approvals(self.ledger), read()
 
     async def act[Done](
@@ -208,7 +207,7 @@ class OpenPage:
                 if name == current:
                     made.props["aria-current"] = "page"
 
-    def _build_calls(self, approvals: tuple[ApprovalStatus, ...]) -> None:
+    def _build_calls(self, approvals: tuple[ApprovalRow, ...]) -> None:
         for one in approvals:
             with card("", "calls slim"), box("div", "row apart"):
                 PlainText("p", f"◆ {one.run} waits for your answer: {QUESTIONS[one.kind]}")
