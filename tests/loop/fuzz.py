@@ -210,5 +210,5 @@ def _look(pid: int) -> Seen | None:
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
-    text = tuple(part.decode() for part in argv)
+    text = tuple(os.fsdecode(part) for part in argv)
     return Seen(pid, int(fields[1]), int(fields[19]), text) if argv else None
