@@ -101,6 +101,27 @@ def test_a_port_that_is_in_use_is_refused(home, folder, tmp_path):
         assert "--port 0" in second.err[-1]
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/runs/nobody", "there is no run called nobody"),
+        ("/runs/nobody/cycles/1", "there is no run called nobody"),
+        ("/runs/nobody/cycles/last", "There is no such page"),
+        ("/episodes/nothing", "there is no dataset"),
+        ("/episodes/nothing/0", "there is no dataset"),
+        ("/knowledge/tasks/none.md", "there is no page"),
+        ("/nothing", "There is no such page"),
+        ("/?offset=first", "There is no such page"),
+    ],
+)
+def test_a_page_about_what_does_not_exist_says_so_with_its_status(home, path, words):
+    answer = httpx.get(f"{home[1]}{path}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert words in answer.text
+    assert "All runs" in answer.text
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("default_hangup")
 def test_a_signal_ends_it_with_open_pages(tmp_path, folder, number):

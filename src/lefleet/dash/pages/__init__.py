@@ -17,6 +17,7 @@ Reads through `queries` and acts through `actions`. A page keeps nothing: what i
 again when the ledger has changed.
 """
 
+from fastapi.exceptions import RequestValidationError
 from nicegui import app
 
 from lefleet.dash.context import Context
@@ -42,5 +43,8 @@ def register(context: Context) -> None:
     for page in _PAGES:
         page.register(site)
     app.on_page_exception(frame.say_sorry)
+    # A cycle or an episode that is no number is in no list either.
+    app.add_exception_handler(404, frame.say_missing)
+    app.add_exception_handler(RequestValidationError, frame.say_missing)
     app.on_startup(site.start)
     app.on_shutdown(site.stop)

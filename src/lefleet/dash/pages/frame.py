@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from fastapi import Request
-from nicegui import ui
+from fastapi import Request, Response
+from nicegui import Client, ui
 
 from lefleet.actions.people import Person, Right, is_token_holder
 from lefleet.dash.context import Context
 from lefleet.dash.live import Change, Live
 from lefleet.dash.pages.parts import LivePart, PlainText, box, card, link
 from lefleet.dash.theme import STYLESHEET
-from lefleet.errors import LeFleetError
+from lefleet.errors import LeFleetError, Unknown
 from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.queries.approvals import QUESTIONS, open_approvals
 
@@ -119,7 +119,10 @@ class OpenPage:
             try:
                 approvals, shown = await asyncio.to_thread(self._read, read)
             except LeFleetError as error:
+                # Counts only until the page is delivered.
+                self._client.status_code = 404 if isinstance(error, Unknown) else 500
                 with self._client:
+                    self._nav.show_first((self._place, 0))
                     self._problem.show((error.problem, error.remedy))
                 return
             if self._client.id not in self._client.instances:
@@ -217,10 +220,24 @@ class OpenPage:
 def say_sorry(error: Exception) -> None:
     """In place of a page that failed: what happened is for the log, not for the browser."""
     _LOG.error("event=page_failed", exc_info=error)
+    _only("This page failed", "That is a defect of LeFleet. The log of lefleet dash has the error.")
+
+
+async def say_missing(request: Request, _: Exception) -> Response:
+    """In place of a page that does not exist, whatever its address names."""
+    with Client(ui.page(""), request=request) as client:
+        ui.page_title("No such page · LeFleet")
+        query = f"?{request.url.query}" if request.url.query else ""
+        _only("There is no such page", f"The dashboard has none at {request.url.path}{query}")
+    return client.build_response(request, 404)
+
+
+def _only(title: str, text: str) -> None:
+    """A page that says one thing, and leads back."""
     ui.add_head_html(f'<link rel="stylesheet" href="{STYLESHEET}">')
     with box("div", "content"), card("", "bad"):
-        PlainText("h1", "This page failed")
-        PlainText("p", "That is a defect of LeFleet. The log of lefleet dash says what happened.")
+        PlainText("h1", title)
+        PlainText("p", text)
         link("All runs", "/")
 
 

@@ -4,7 +4,6 @@ Text is always text: nothing here takes HTML, and addresses are made by `href` f
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from nicegui import ui
@@ -88,7 +87,7 @@ def link(text: str, address: str, classes: str = "") -> Element:
     return made
 
 
-def card(title: str = "", classes: str = "") -> AbstractContextManager[Any]:
+def card(title: str = "", classes: str = "") -> Element:
     """A section with a heading."""
     section = box("section", f"card {classes}")
     if title:
@@ -206,3 +205,8 @@ class LivePart[Shown]:
         self._box.clear()
         with self._box:
             self._build(shown)
+
+    def show_first(self, shown: Shown) -> None:
+        """Where nothing is shown yet."""
+        if self._shown is None:
+            self.show(shown)

@@ -174,13 +174,16 @@ class _EventLog:
         self._group: EventGroup = "all"
         self._before: int | None = None
         self._changed_at = 0.0
-        with card("What happened"):
+        self._card = card("What happened")
+        self._card.set_visibility(False)
+        with self._card:
             choice = ui.select(_GROUPS, value="all", label="Show").props("outlined dense")
             choice.style("max-width: 18rem").on_value_change(self._choose)
             self._part = LivePart[EventPage](self._build)
 
     def changed(self, at: float) -> None:
         """The newest event is of this time."""
+        self._card.set_visibility(True)
         if at != self._changed_at and self._before is None:
             self._changed_at = at
             ui.timer(0.0, self._load, once=True)
