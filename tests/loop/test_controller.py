@@ -154,7 +154,7 @@ def test_a_run_that_is_to_stop_leaves_no_open_attempt_and_no_process(begin):
     assert run.control() == 0
     assert child.wait(30) < 0
     assert run.ended()[0] == "stopped"
-    assert run.attempts() == [("collect", "cancelled", "by lefleet stop")]
+    assert run.attempts() == [("collect", "cancelled", "on request")]
     assert json.loads((run.folder / "summary.json").read_text())["state"] == "stopped"
     assert_journal_equals_table(run.ledger, "r", run.folder)
 

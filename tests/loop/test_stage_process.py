@@ -289,7 +289,7 @@ def test_a_stage_within_its_limits_is_left_running(watched):
 def test_a_request_to_stop_ends_it(watched):
     start, ledger = watched
     ledger.request_stop("r")
-    assert start()(1.0) == ("stop", "by lefleet stop")
+    assert start()(1.0) == ("stop", "on request")
 
 
 def test_the_ledger_is_not_asked_all_the_time(watched):

@@ -89,7 +89,7 @@ def test_a_request_to_stop_ends_the_run_wherever_it_is():
         asked.append(next_step(replace(now, stop_requested=True)))
 
     steps = play(config(improve=IMPROVING), "baseline promote iterate", watch=ask)
-    assert asked == [EndRun("stopped", "by lefleet stop")] * len(steps)
+    assert asked == [EndRun("stopped", "on request")] * len(steps)
 
 
 def test_a_committed_stage_is_not_done_again():

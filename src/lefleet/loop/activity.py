@@ -136,7 +136,7 @@ def _wait(row: RunRow, *, is_controlled: bool) -> Wait | None:
     if is_interrupted(row, is_controlled=is_controlled):
         return Wait("resume", "a controller: none is running")
     if row.stop_requested:
-        return Wait("stop", "the stage to end, by lefleet stop")
+        return Wait("stop", "the stage to end: a stop was requested")
     return None
 
 

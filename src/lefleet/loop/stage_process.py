@@ -155,7 +155,7 @@ class StageMonitor:
         passed, self._asked = now - self._asked, now
         row = self._ledger.run(self._run)
         if row is not None and row.stop_requested:
-            return Cancellation("stop", "by lefleet stop")
+            return Cancellation("stop", "on request")
         running_s = now - self._started if self._uses_device else 0.0
         used = usage(self._state, self._wall_s(), running_s)
         if limit := reached(self._state.config.budgets, used):

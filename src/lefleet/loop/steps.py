@@ -69,7 +69,7 @@ def steps_of_cycle(
 def next_step(state: RunState) -> Step:
     """The next step of a run, derived from what is committed."""
     if state.stop_requested:
-        return EndRun("stopped", "by lefleet stop")
+        return EndRun("stopped", "on request")
     if (approval := state.open_approval()) is not None:
         return AwaitAnswer(approval)
     cycle, cycles = state.current, state.config.budgets.cycles
