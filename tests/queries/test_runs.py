@@ -10,8 +10,9 @@ from lefleet.errors import BadInput, Unknown
 from lefleet.ledger import open_ledger, read_ledger
 from lefleet.queries.cycles import cycle_detail, run_media, stage_log
 from lefleet.queries.events import events
-from lefleet.queries.run import run_detail, tail
+from lefleet.queries.run import run_detail
 from lefleet.queries.runs import RunReader
+from lefleet.queries.trouble import tail
 from lefleet.records import ApprovalAnswer
 from tests.cli.test_view import controlled
 from tests.ledger.ledgers import REQUEST, execute
@@ -166,6 +167,16 @@ def test_a_run_whose_question_was_answered_can_be_resumed(ledger, reader):
     ledger.approvals.answer(asked, ApprovalAnswer(approved=True, who="anna", at=time.time()))
     trouble = run_detail(reader, "a").trouble
     assert (trouble.kind, trouble.may_resume, trouble.approval) == ("stopped", True, None)
+
+
+def test_a_run_that_somebody_stopped_says_who(ledger, reader):
+    begin(ledger, "a")
+    ledger.request_stop("a", by="anna (token)")
+    ledger.set_run_state("a", "stopped", "on request")
+    assert run_detail(reader, "a").trouble.text.startswith("By anna (token), ")
+    ledger.resume_run("a", by="carl")
+    ledger.set_run_state("a", "stopped", "its constitution was rejected")
+    assert run_detail(reader, "a").trouble.text == "its constitution was rejected"
 
 
 def test_a_cycle_without_a_gate_has_no_evidence(ledger, reader):

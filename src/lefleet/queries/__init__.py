@@ -2,7 +2,8 @@
 
     status     what a run has come to, as `lefleet status --json` prints it
     runs       every run in a line: state, what it waits for, best success, budgets
-    run        one run whole: its flow, cycles, what a person has to do, and why it stands still
+    run        one run whole: its flow, training, films, and which data and seeds made it
+    trouble    why a run stands still, and what a person has to do
     cycles     one cycle: evidence against its bounds, training curve, data and what judged it
     pairs      the pairs behind a gate, and their films
     events     what happened, in words, paged and filtered
@@ -16,7 +17,6 @@
     dataset_files  files of a LeRobotDataset, read without LeRobot
     kept       answers that stay the same until their files change
     knowledge  knowledge pages with status, findings and who edited them
-    seeds      the first seed of every stage of a run
     marks      a shape for each state, step and decision
     fleet      servers and robots as they report themselves, and which of them has trouble
     fleet_cards  one server and one robot

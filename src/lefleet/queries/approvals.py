@@ -8,6 +8,8 @@ from lefleet.loop.approvals import timed_out
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
 from lefleet.records import ApprovalKind
 
+__all__ = ["QUESTIONS", "ApprovalRow", "answered_approvals", "approval", "open_approvals"]
+
 QUESTIONS: dict[ApprovalKind, str] = {
     "promote": "Promote the candidate?",
     "escalate": "Use the next rung?",
@@ -37,5 +39,7 @@ def approval(ledger: Ledger, number: int) -> ApprovalRow:
     """The question of this number."""
     row = ledger.approvals.one(number)
     if row is None:
-        raise Unknown(f"approval: there is no question {number}.")
+        raise Unknown(
+            f"approval: there is no question {number}.", "Questions are listed at /approvals."
+        )
     return row

@@ -10,9 +10,10 @@ from lefleet.errors import BadInput, Unknown
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.queries.comparison import ROLES, needed, remarks, sentence
-from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage, tail
+from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage
 from lefleet.queries.runs import RunReader
 from lefleet.queries.status import CycleStatus
+from lefleet.queries.trouble import tail
 from lefleet.records import ComparisonRecord, GateResult, TaskPairs
 from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds
@@ -129,7 +130,8 @@ def require_begun(reader: RunReader, run: str, cycle: int) -> None:
     known how far it came."""
     state = reader.facts(run).state
     if cycle < 0 or (state is not None and cycle >= len(state.cycles)):
-        raise Unknown(f"cycle: {run} has not begun a cycle {cycle}.")
+        last = len(state.cycles) - 1 if state is not None else 0
+        raise Unknown(f"cycle: {run} has not begun a cycle {cycle}.", f"Its last one is {last}.")
 
 
 def stage_log(reader: RunReader, run: str, cycle: int, stage: str, lines: int = 100) -> StageLog:
@@ -206,5 +208,8 @@ def run_media(reader: RunReader, run: str, cycle: int, stage: str, name: str) ->
     is_plain = stage in kinds and Path(name).name == name and name.endswith(".mp4")
     is_plain = is_plain and len(os.fsencode(name)) <= _LONGEST_NAME
     if not is_plain or not file.is_file() or file.resolve().parent != folder.resolve():
-        raise Unknown(f"film: there is no film {name} of {stage} in cycle {cycle} of {run}.")
+        raise Unknown(
+            f"film: there is no film {name} of {stage} in cycle {cycle} of {run}.",
+            f"Those that there are: /runs/{run}/cycles/{cycle}",
+        )
     return file

@@ -1,31 +1,23 @@
-"""One run whole: the flow of its cycle, what a person has to do and why it stands still, training
-curves, films, and which data made its checkpoint."""
+"""One run whole: the flow of its cycle, training curves, films, its seeds, and which data made
+its checkpoint."""
 
-import shlex
 from pathlib import Path
 from typing import Literal
 
 import yaml
 
 from lefleet.ledger import AttemptRow, Ledger
-from lefleet.loop.requests import stage_folder
-from lefleet.loop.runs import CONTROLLER_LOG
 from lefleet.loop.state import RunState
 from lefleet.loop.steps import improves, steps_of_cycle
 from lefleet.queries.datasets import dataset_id
 from lefleet.queries.runs import RunCard, RunReader, RunReading, card
 from lefleet.queries.status import RunStatus
+from lefleet.queries.trouble import Trouble, trouble
 from lefleet.queries.words import duration
 from lefleet.records import CheckpointRecord
 from lefleet.records.border import Strict
-from lefleet.stages.folder import LOG
 
 StepState = Literal["done", "now", "next", "skipped", "failed", "waits"]
-TroubleKind = Literal["answer", "failed", "denied", "interrupted", "unreadable", "stopped"]
-_LOG_LINES = 20
-_LOG_BYTES = 64_000
-"""Of the end of a log: enough for its last lines."""
-_LONGEST_LINE = 400
 
 
 class FlowStep(Strict, frozen=True, kw_only=True):
@@ -38,28 +30,6 @@ class FlowStep(Strict, frozen=True, kw_only=True):
     """How long it took, how far it is, or why it failed."""
     progress: float | None
     """From 0 to 1 while it can be counted."""
-
-
-class Trouble(Strict, frozen=True, kw_only=True):
-    """Why a run stands still, and what to do about it."""
-
-    kind: TroubleKind
-    title: str
-    text: str
-    remedy: str
-    command: str
-    """That lets it go on, to copy; empty where there is none."""
-    may_resume: bool
-    """Whether `resume` is what lets it go on."""
-    stage: str
-    """The one that failed, or that was interrupted; empty where none did."""
-    cycle: int | None
-    log: tuple[str, ...]
-    """The last lines of the stage's log, or of the controller's."""
-    log_file: str
-    """Relative to the work folder."""
-    approval: int | None
-    """Number of the open question."""
 
 
 class TrainingCurve(Strict, frozen=True, kw_only=True):
@@ -99,6 +69,14 @@ class CheckpointLineage(Strict, frozen=True, kw_only=True):
     """Episodes, in evaluations and gates."""
 
 
+class StageSeed(Strict, frozen=True, kw_only=True):
+    """Where a stage's seeds begin: with it, and the same versions, it can be repeated."""
+
+    cycle: int
+    stage: str
+    first_seed: int
+
+
 class EvaluationFilm(Strict, frozen=True, kw_only=True):
     """A filmed episode of a cycle's fixed block."""
 
@@ -133,7 +111,7 @@ def run_detail(reader: RunReader, run: str) -> RunDetail:
         card=card(facts),
         status=facts.status,
         flow=_flow(facts, state) if state else (),
-        trouble=trouble(facts, reader.workdir),
+        trouble=trouble(facts, reader),
         curves=_curves(state) if state else (),
         lineage=lineage(reader, facts.status.blessed, run) if facts.status.blessed else None,
         films=_films(reader.ledger, run, state) if state else (),
@@ -167,100 +145,6 @@ def lineage(reader: RunReader, digest: str, run: str) -> CheckpointLineage | Non
         ),
         judged_by=found["evaluation_episodes"],
     )
-
-
-def trouble(facts: RunReading, workdir: Path) -> Trouble | None:
-    """None while a run goes on by itself, and when it has finished."""
-    status, run, word = facts.status, facts.row.id, facts.status.word
-    if word in ("running", "finished"):
-        return None
-    last = _last_bad(facts.state)
-    folder = workdir / run
-    log = folder / CONTROLLER_LOG
-    if last is not None:
-        log = stage_folder(folder, last.cycle, last.stage) / LOG
-    has_log = word in ("failed", "interrupted", "denied")
-    resume = f"lefleet resume {shlex.quote(run)}"
-    asked = status.open_approval() if word == "waiting" else None
-    words: dict[str, tuple[TroubleKind, str, str, str, str]] = {
-        "waiting": (
-            "answer" if asked else "stopped",
-            f"{run} waits for your answer" if asked else f"{run} was answered and can go on",
-            f"It asks whether to {asked.text}." if asked else "",
-            "Say yes, or say no with the reason." if asked else "Resume it.",
-            f"lefleet approve {shlex.quote(run)} --question={asked.id}" if asked else resume,
-        ),
-        "failed": (
-            "failed",
-            f"{run} failed{_where(last)}",
-            status.reason,
-            "Correct the cause, then resume it: it goes on where it failed.",
-            resume,
-        ),
-        "denied": (
-            "denied",
-            f"{run} was denied by its constitution",
-            status.reason,
-            "Change what is denied, or the rule, then resume it.",
-            resume,
-        ),
-        "interrupted": (
-            "interrupted",
-            f"{run} was interrupted{_where(last)}",
-            "No controller is running: its process was killed, or the machine restarted.",
-            "Resume it: nothing that was finished is lost.",
-            resume,
-        ),
-        "unreadable": ("unreadable", f"{run} cannot be read", status.problem, "", ""),
-        "stopped": (
-            "stopped",
-            f"{run} was stopped",
-            status.reason,
-            "Resume it when you like.",
-            resume,
-        ),
-    }
-    kind, title, text, remedy, command = words[word]
-    return Trouble(
-        kind=kind,
-        title=title,
-        text=text,
-        remedy=remedy,
-        command=command,
-        may_resume=command == resume,
-        stage=last.stage if last and has_log else "",
-        cycle=last.cycle if last and has_log else None,
-        log=tail(log) if has_log else (),
-        log_file=str(log.relative_to(workdir)) if has_log else "",
-        approval=asked.id if asked else None,
-    )
-
-
-def tail(log: Path, lines: int = _LOG_LINES) -> tuple[str, ...]:
-    """The last lines of a log; none where there is none."""
-    try:
-        with log.open("rb") as file:
-            file.seek(0, 2)
-            size = file.tell()
-            file.seek(max(0, size - _LOG_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ()
-    # A progress bar is one line that was overwritten again and again.
-    found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    return tuple(line[:_LONGEST_LINE] for line in found if line)[-lines:]
-
-
-def _last_bad(state: RunState | None) -> AttemptRow | None:
-    """The last attempt, if it brought no record."""
-    if state is None or not state.attempts:
-        return None
-    last = state.attempts[-1]
-    return None if last.state == "committed" else last
-
-
-def _where(attempt: AttemptRow | None) -> str:
-    return f" in {attempt.stage} of cycle {attempt.cycle}" if attempt else ""
 
 
 def _flow(facts: RunReading, state: RunState) -> tuple[FlowStep, ...]:
@@ -344,3 +228,17 @@ def _films(ledger: Ledger, run: str, state: RunState) -> tuple[EvaluationFilm, .
         if films:
             return tuple(films)
     return ()
+
+
+def stage_seeds(reader: RunReader, run: str) -> tuple[StageSeed, ...]:
+    """Of the last attempt at each stage that draws seeds. BadInput: there is no such run."""
+    state = reader.facts(run).state
+    found: dict[tuple[int, str], int] = {}
+    for attempt in state.attempts if state else ():
+        seed = getattr(attempt.request, "seed", None)
+        if isinstance(seed, int):
+            found[attempt.cycle, attempt.stage] = seed
+    return tuple(
+        StageSeed(cycle=cycle, stage=stage, first_seed=seed)
+        for (cycle, stage), seed in found.items()
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lefleet.ledger import ApprovalRow
+from lefleet.queries.approvals import ApprovalRow
 from lefleet.queries.cycles import CycleDetail
 from lefleet.records import TaskPairs
 from lefleet.reports.charts import evidence_chart

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from lefleet.queries.events import EventLine
-from lefleet.queries.run import RunDetail
-from lefleet.queries.seeds import StageSeed
+from lefleet.queries.run import RunDetail, StageSeed
 from lefleet.queries.status import BudgetUse
 from lefleet.queries.words import duration
 from lefleet.reports.charts import training_chart

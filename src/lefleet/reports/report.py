@@ -9,9 +9,8 @@ from lefleet.errors import BadInput
 from lefleet.queries.cycles import cycle_detail
 from lefleet.queries.events import events
 from lefleet.queries.paging import MOST
-from lefleet.queries.run import RunDetail, run_detail
+from lefleet.queries.run import RunDetail, run_detail, stage_seeds
 from lefleet.queries.runs import RunReader
-from lefleet.queries.seeds import stage_seeds
 from lefleet.reports.cycles import success_section, tasks_section
 from lefleet.reports.films import ReportFilms, choose_films
 from lefleet.reports.gates import gates_section

@@ -2,8 +2,9 @@
 
 from lefleet.queries.cycles import CycleDetail
 from lefleet.queries.marks import RUN_MARKS, STEP_MARKS
-from lefleet.queries.run import FlowStep, RunDetail, Trouble
+from lefleet.queries.run import FlowStep, RunDetail
 from lefleet.queries.status import RunStatus, RunWord
+from lefleet.queries.trouble import Trouble
 from lefleet.queries.words import duration
 from lefleet.reports.html import Markup, element, joined, moment
 
@@ -40,7 +41,7 @@ def chip(words: str, tone: str = "") -> Markup:
 
 
 def trouble(one: Trouble) -> Markup:
-    """Why the run stands still, and what lets it go on."""
+    """Why the run stands still, and what it needs."""
     parts = [element("h2", one.title)]
     parts += [element("p", words) for words in (one.text, one.remedy) if words]
     if one.command:

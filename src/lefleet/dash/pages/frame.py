@@ -17,6 +17,7 @@ from lefleet.dash.theme import STYLESHEET
 from lefleet.errors import LeFleetError, Unknown
 from lefleet.ledger import ApprovalRow, Ledger
 from lefleet.queries.approvals import QUESTIONS, open_approvals
+from lefleet.queries.words import workdir_flag
 
 _LOG = logging.getLogger(__name__)
 RESPONSE_S = 30.0
@@ -66,6 +67,8 @@ class OpenPage:
         self.site = site
         self._about = about
         self.workdir = site.context.workdir
+        self.flag = workdir_flag(self.workdir)
+        """For commands to copy."""
         self._request = request
         self._client = ui.context.client
         ui.page_title(f"{title} · LeFleet")
@@ -85,6 +88,8 @@ class OpenPage:
             self._calls = LivePart[tuple[ApprovalRow, ...]](self._build_calls)
             self._problem = LivePart[tuple[str, str] | None](self._build_problem)
         self._dialogs = box("div")
+        self._complaint: ui.notification | None = None
+        """The problem that is shown as a message, also where the person has closed it."""
 
     @contextmanager
     def dialog(self, title: str, classes: str = "") -> Iterator[ui.dialog]:
@@ -166,6 +171,7 @@ class OpenPage:
         """Do something for the person of this page: one action at a time, with what went wrong
         shown. None where it could not be done."""
         try:
+            self._dismiss()
             person = self.person()
             person.require(right)
             done = await asyncio.to_thread(self._locked, what, person)
@@ -177,12 +183,21 @@ class OpenPage:
         return done
 
     def notify(self, text: str, *, is_problem: bool = False) -> None:
-        """A message that does not depend on the button that led to it, which may be gone by now."""
+        """A message that does not depend on the button that led to it, which may be gone by now. A
+        problem stays until it is closed, or until the person does something else."""
+        self._dismiss()
         with self._client:
-            if is_problem:
-                ui.notify(text, type="negative", multi_line=True, timeout=0, close_button="Close")
-            else:
+            if not is_problem:
                 ui.notify(text, type="positive")
+                return
+            self._complaint = ui.notification(
+                text, type="negative", multi_line=True, timeout=None, close_button="Close"
+            )
+
+    def _dismiss(self) -> None:
+        if self._complaint is not None and not self._complaint.is_deleted:
+            self._complaint.dismiss()
+        self._complaint = None
 
     def _locked[Done](self, what: Callable[[Person], Done], person: Person) -> Done:
         with self.site.context.acting():

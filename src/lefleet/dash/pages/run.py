@@ -27,10 +27,10 @@ from lefleet.queries.run import (
     FlowStep,
     RunDetail,
     TrainingCurve,
-    Trouble,
     run_detail,
 )
 from lefleet.queries.status import BudgetUse, CycleStatus, RunWord
+from lefleet.queries.trouble import Trouble
 from lefleet.queries.words import clock, duration
 
 _GROUPS: dict[EventGroup, str] = {
@@ -133,13 +133,13 @@ class _RunPage:
                 elif trouble.may_resume and self.view.may("run"):
                     button("Resume", self._resume, "primary")
                 if trouble.command:
-                    command(trouble.command)
+                    command(f"{trouble.command}{self.view.flag}")
 
     async def _resume(self) -> None:
         await self.view.act(
             "run",
             lambda person: run_actions.resume(self.view.workdir, self._run, person.name),
-            f"{self._run} goes on.",
+            f"{self._run} continues.",
         )
 
     async def _ask_stop(self) -> None:
