@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 from lefleet.cli import dash as dash_module
+from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.dash import DashCommand, DashTokenAddCommand
 from lefleet.cli.parse import parse
 from lefleet.dash import tokens
 from lefleet.dash.address import announce, only_one
+from lefleet.ledger import open_ledger
+from lefleet.queries.words import DEFAULT_WORKDIR
 
 
 def test_dash_is_a_command_and_so_is_what_stands_below_it():
@@ -25,7 +29,7 @@ def test_dash_is_a_command_and_so_is_what_stands_below_it():
     [
         ("dash token", "dash token needs one of: add, list, revoke. See: lefleet dash token"),
         ("dash token ad", "dash token has no command ad. Did you mean add? See: "),
-        ("dash tokens", "dash: unexpected argument tokens. See: lefleet dash --help"),
+        ("dash tokens", "dash has no command tokens. Did you mean lefleet dash token list? See: "),
         ("dash token add", "dash token add needs NAME. See: "),
         ("dash --hots x", "dash has no flag --hots. Did you mean --host? See: "),
         ("dash token add anna --may fly", "may: fly is not a right. Use approve, label, run, "),
@@ -97,6 +101,39 @@ def test_tokens_as_json(lefleet):
 
 def test_without_tokens_the_list_says_how_to_make_one(lefleet):
     assert "lefleet dash token add NAME" in lefleet("dash", "token", "list")[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dash token list",
+        "dash token revoke anna",
+        "dash --host 203.0.113.7",
+        "film demo:1",
+        "knowledge show push",
+        "knowledge show",
+    ],
+)
+@pytest.mark.parametrize("workdir", ["runs", "elsewhere"])
+def test_commands_to_copy_find_the_same_work_folder(lefleet, tmp_path, workdir, line):
+    with closing(open_ledger(tmp_path / workdir)) as ledger:
+        ledger.create_run("demo", {})
+    pages = tmp_path / workdir / "knowledge" / "tasks"
+    pages.mkdir(parents=True)
+    (pages / "door-open.md").write_text("---\n---\n")
+    _, out, err = lefleet(*line.split(), "--workdir", workdir)
+    said = out + err
+    assert "lefleet " in said
+    assert (f"--workdir {tmp_path / workdir}" in said) == (workdir != "runs")
+
+
+def test_commands_and_pages_mean_the_same_work_folder_where_none_is_named():
+    assert WorkdirOptions().workdir == DEFAULT_WORKDIR
+
+
+def test_help_names_no_python_values(lefleet):
+    for command in ("report", "film"):
+        assert "None" not in lefleet(command, "--help")[1]
 
 
 def test_a_viewer_says_how_to_start_the_dashboard_or_where_it_is(lefleet, tmp_path, two_runs):

@@ -84,4 +84,5 @@ def _checked(answer, status: int):
     if status != 200:
         assert set(found) == {"problem", "remedy"}
         assert found["problem"]
+        assert found["remedy"] or status not in (404, 409)
     return found

@@ -79,7 +79,7 @@ def test_the_worst_robot_is_first_with_its_state_time_and_server():
     assert (mute.state, mute.state_text) == ("silent", "no answer")
 
 
-def test_trouble_goes_on_from_one_state_to_the_next_and_ends_with_streaming():
+def test_trouble_lasts_from_one_state_to_the_next_and_ends_with_streaming():
     memory = FleetMemory()
     memory.look(found(robot("a", "stalled", state_s=2.0, server="left")), NOW)
     (card,) = memory.look(found(robot("a", "reconnecting", state_s=0.5)), NOW + 5).robots
@@ -311,10 +311,11 @@ def test_subscribers_are_told_and_one_that_fails_disturbs_nobody(caplog):
 
 def test_what_connect_raises_is_reported():
     def refuse():
-        raise LeFleetError("tls: the certificate has expired.", "Renew it.")
+        raise LeFleetError("tls: the certificate has expired.", "Is the clock right?")
 
     watch = FleetWatch(refuse)
-    assert "the certificate has expired" in watch.status(wait_s=LONG_S).problem
+    problem = watch.status(wait_s=LONG_S).problem
+    assert "the certificate has expired. Is the clock right? Start a server with" in problem
     watch.close()
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from lefleet.actions.pages import edit_page
 from lefleet.errors import BadInput, Unknown
-from lefleet.knowledge import ingest, lint
+from lefleet.knowledge import Finding, ingest, lint
 from lefleet.knowledge.bundle import FOLDER
 from lefleet.ledger import open_ledger
 from lefleet.queries import knowledge
-from lefleet.queries.knowledge import findings, page, page_source, pages, search
+from lefleet.queries.knowledge import findings, page, page_source, pages, remedy, search
 from tests.knowledge.played import demo_like
 
 PAGE = "tasks/push.md"
@@ -94,6 +94,19 @@ def test_findings_are_those_of_lint_and_kept_until_something_changes(ledger, wor
     (workdir / FOLDER / PAGE).write_text("broken")
     assert "unreadable" in {one.rule for one in findings(ledger, workdir)}
     assert len(calls) == 3
+
+
+def test_what_to_do_about_a_contradiction_does_not_repeat_it():
+    said = "With 2 demonstrations of push, run a reached 0 % and run b 40 %."
+    twice = Finding(
+        page=PAGE,
+        rule="contradiction",
+        text=said,
+        suggestion=f"Repeat it with another seed: {said}",
+    )
+    assert remedy(twice) == "Repeat it with another seed."
+    other = msgspec.structs.replace(twice, rule="stale", suggestion="Run: lefleet knowledge update")
+    assert remedy(other) == "Run: lefleet knowledge update"
 
 
 def test_search_is_that_of_the_command(ledger, workdir):

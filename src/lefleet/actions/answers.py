@@ -1,4 +1,4 @@
-"""Say yes or no to what a run waits for, and let the run go on."""
+"""Say yes or no to what a run waits for, and let the run continue."""
 
 import time
 from contextlib import closing
@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.actions.people import words_of
-from lefleet.errors import BadInput, Conflict, Unknown
+from lefleet.errors import BadInput, Conflict
 from lefleet.ledger import ApprovalRow, Ledger, open_ledger
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.answers import record_answer
+from lefleet.queries.approvals import approval
 from lefleet.records import ApprovalAnswer
 from lefleet.stages.progress import Progress, silent
 
@@ -19,7 +20,7 @@ class Answered(NamedTuple):
 
     asked: ApprovalRow
     happened: str
-    """resumed or attached where the run goes on, otherwise its state."""
+    """resumed or attached where the run continues, otherwise its state."""
 
 
 def answer_run(
@@ -35,8 +36,8 @@ def answer_run(
         try:
             asked = record_answer(ledger, workdir, row, said, number)
         finally:
-            # Also where an answer was there already, but nobody let the run go on.
-            happened = _go_on(ledger, workdir, run, said.who, progress)
+            # Also where an answer was there already, but the run was not resumed.
+            happened = _continue(ledger, workdir, run, said.who, progress)
     return Answered(asked, happened)
 
 
@@ -44,31 +45,27 @@ def answer_question(workdir: Path, number: int, said: ApprovalAnswer) -> Answere
     """Answer the question of this number. The same answer of the same person again changes nothing;
     raises Conflict, and changes nothing, where the question has another one."""
     with closing(open_ledger(workdir, create=False)) as ledger:
-        asked = _question(ledger, number)
+        asked = approval(ledger, number)
         if asked.answer is None:
             row = loop_runs.find(ledger, asked.run)
             try:
                 record_answer(ledger, workdir, row, said, number)
             except BadInput:
                 # Somebody, or its time-out, was faster.
-                if _question(ledger, number).answer is None:
+                if approval(ledger, number).answer is None:
                     raise
-            asked = _question(ledger, number)
+            asked = approval(ledger, number)
         there = asked.answer
         if there is not None and (there.approved, there.who) != (said.approved, said.who):
             verb = "approved" if there.approved else "rejected"
             clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(there.at))
-            raise Conflict(f"approval: {there.who} {verb} question {number} at {clock}.")
+            raise Conflict(
+                f"approval: {there.who} {verb} question {number} at {clock}.",
+                "That answer stands: a question is answered once.",
+            )
         # Also after a repeated answer: whoever gave it first may have been killed before this.
-        happened = _go_on(ledger, workdir, asked.run, said.who, silent)
+        happened = _continue(ledger, workdir, asked.run, said.who, silent)
     return Answered(asked, happened)
-
-
-def _question(ledger: Ledger, number: int) -> ApprovalRow:
-    asked = ledger.approvals.one(number)
-    if asked is None:
-        raise Unknown(f"approval: there is no question {number}.")
-    return asked
 
 
 def make_answer(*, approved: bool, who: str, why: str) -> ApprovalAnswer:
@@ -79,7 +76,7 @@ def make_answer(*, approved: bool, who: str, why: str) -> ApprovalAnswer:
     return ApprovalAnswer(approved=approved, who=who, at=time.time(), why=why)
 
 
-def _go_on(ledger: Ledger, workdir: Path, run: str, who: str, progress: Progress) -> str:
+def _continue(ledger: Ledger, workdir: Path, run: str, who: str, progress: Progress) -> str:
     """See that a run without an open question has a controller; a run that was stopped or failed
     stays so."""
     row = loop_runs.find(ledger, run)

@@ -26,6 +26,7 @@ from lefleet.loop.runs import find
 from lefleet.loop.state import stored_config, stored_origin
 from lefleet.process import launch
 from lefleet.queries.pairs import judged_pairs
+from lefleet.queries.words import workdir_flag
 from lefleet.records import CompareRequest
 from lefleet.stages.films import (
     FILMS,
@@ -89,7 +90,7 @@ def find_gate(workdir: Path, run: str, cycle: int) -> FilmableGate:
         if attempt is None or not isinstance(attempt.request, CompareRequest):
             raise Unknown(
                 f"cycle: {run} has no finished gate in cycle {cycle}.",
-                f"Which cycles have one: lefleet status {run}",
+                f"Which cycles have one: lefleet status {run}{workdir_flag(workdir)}",
             )
         require_filmable(attempt.request)
         pairs = judged_pairs(ledger, row.id, cycle)

@@ -109,7 +109,7 @@ def stop(workdir: Path, run: str, who: str) -> Started:
 
 
 def resume(workdir: Path, run: str, who: str) -> Started:
-    """See that an unfinished run goes on."""
+    """See that an unfinished run continues."""
     with closing(open_ledger(workdir, create=False)) as ledger:
         row = loop_runs.find(ledger, run)
         happened = loop_runs.resume(ledger, workdir, row, by=who)

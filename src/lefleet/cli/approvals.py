@@ -30,12 +30,12 @@ class AnswerCommand(WorkdirOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ApproveCommand(AnswerCommand):
-    """Say yes to what a run waits for; it goes on."""
+    """Say yes to what a run waits for; it then continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejectCommand(AnswerCommand):
-    """Say no to what a run waits for; it goes on without it. A rejected promotion keeps the
+    """Say no to what a run waits for; it continues without it. A rejected promotion keeps the
     baseline."""
 
     why: str
@@ -49,7 +49,7 @@ APPROVAL_COMMANDS: dict[str, type[OutputOptions]] = {
 
 
 def answer(command: AnswerCommand) -> int:
-    """Record the answer with its time and the system user, and let the run go on."""
+    """Record the answer with its time and the system user, and let the run continue."""
     workdir = absolute(command.workdir, "workdir")
     is_approved = isinstance(command, ApproveCommand)
     said = make_answer(approved=is_approved, who=user_name(), why=command.why)
@@ -63,7 +63,7 @@ def answer(command: AnswerCommand) -> int:
     print(f"{verb}: {printable(asked.text)}", file=sys.stderr)
     flag = workdir_flag(workdir)
     if happened in ("resumed", "attached"):
-        print(f"{asked.run} goes on. Watch it: lefleet resume {asked.run}{flag}", file=sys.stderr)
+        print(f"{asked.run} continues. Watch it: lefleet resume {asked.run}{flag}", file=sys.stderr)
     else:
         print(f"{asked.run} is {happened}. {resume_hint(asked.run, workdir)}", file=sys.stderr)
     return 0

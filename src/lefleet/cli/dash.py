@@ -14,9 +14,9 @@ from lefleet.cli.commands import ConnectOptions, OutputOptions, WorkdirOptions
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.overview import did_you_mean
 from lefleet.cli.parse import absolute
-from lefleet.cli.report import workdir_flag
 from lefleet.errors import BadInput
 from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.queries.words import workdir_flag
 
 if TYPE_CHECKING:
     from lefleet.dash.server import Listening
@@ -147,8 +147,8 @@ def _words(at: "Listening", workdir: Path) -> list[str]:
         tunnel = f"ssh -L {port}:127.0.0.1:{port} {user_name()}@{socket.gethostname()}"
         lines += [
             f"From another machine, as yourself: {tunnel}",
-            f"For a phone or a colleague: lefleet dash token add NAME --may approve,label{flag}, "
-            "then --host 0.0.0.0",
+            f"For a phone or a colleague: lefleet dash token add NAME --may approve,label{flag}",
+            f"then, instead of this one: lefleet dash --host 0.0.0.0{flag}",
         ]
     return [*lines, "Stop it with Ctrl-C; runs continue."]
 
@@ -210,7 +210,8 @@ def _list(command: DashTokenListCommand, workdir: Path) -> None:
     from lefleet.cli.display import console, table
 
     if not found:
-        console().print("No tokens yet. Make one: lefleet dash token add NAME --may approve,label")
+        flag = workdir_flag(workdir)
+        print(f"No tokens yet. Make one: lefleet dash token add NAME --may approve,label{flag}")
         return
     shown = table("name", "may", "created (UTC)", "state")
     for one in found:

@@ -26,7 +26,7 @@ class FilmCommand(WorkdirOptions):
     """The gate of this cycle."""
     task: str = ""
     """Task of the pair. Default: LeFleet chooses pairs, those that differ first."""
-    seed: int | None = None
+    seed: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Seed of the pair."""
     pairs: int = 2
     """Number of pairs that LeFleet chooses."""

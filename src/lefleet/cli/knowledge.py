@@ -17,6 +17,7 @@ from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger, read_ledger
+from lefleet.queries.words import workdir_flag
 
 if TYPE_CHECKING:
     from lefleet.knowledge.search import PageEntry
@@ -117,7 +118,7 @@ def _list(command: KnowledgeShowCommand, workdir: Path) -> int:
         status = Text(one.status or "unreadable", _COLOURS.get(one.status, ""))
         shown.add_row(printable(one.page), status, one.updated[:16].replace("T", " "))
     out.print(shown)
-    out.print("Show one: lefleet knowledge show NAME")
+    print(f"Show one: lefleet knowledge show NAME{workdir_flag(workdir)}")
     return 0
 
 
@@ -153,10 +154,10 @@ def _page(given: str, workdir: Path) -> str:
 
     folder, path = workdir / FOLDER, Path(given).absolute()
     name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else given
-    return _find(name, pages(workdir)).page
+    return _find(name, pages(workdir), workdir_flag(workdir)).page
 
 
-def _find(name: str, found: "list[PageEntry]") -> "PageEntry":
+def _find(name: str, found: "list[PageEntry]", flag: str) -> "PageEntry":
     """The page of this path or name; of several with a name, its type must be in front."""
     same = [one for one in found if name in (one.page, one.page.removesuffix(".md"))]
     same = same or [one for one in found if name in (one.name, Path(one.page).stem)]
@@ -172,7 +173,8 @@ def _find(name: str, found: "list[PageEntry]") -> "PageEntry":
     }
     near = get_close_matches(name.casefold(), [*known], 3, 0.5)
     pages = dict.fromkeys(known[one] for one in near)
-    hint = f"Did you mean {' or '.join(pages)}?" if pages else "See: lefleet knowledge show"
+    see = f"See: lefleet knowledge show{flag}"
+    hint = f"Did you mean {' or '.join(pages)}?" if pages else see
     raise BadInput(f"page: there is no page {printable(name)}.", hint)
 
 
@@ -194,6 +196,7 @@ def _print_markdown(body: str) -> None:
 def _lint(command: KnowledgeLintCommand, workdir: Path) -> int:
     from lefleet.knowledge import lint
     from lefleet.knowledge.markup import counted
+    from lefleet.queries.knowledge import remedy
 
     with closing(read_ledger(workdir)) as ledger:
         found = lint(ledger, workdir)
@@ -205,7 +208,7 @@ def _lint(command: KnowledgeLintCommand, workdir: Path) -> int:
         out.print(
             Text.assemble((printable(one.page), "bold"), f" {one.rule}: {printable(one.text)}")
         )
-        out.print(Text(f"  {printable(one.suggestion)}", "dim"))
+        out.print(Text(f"  {printable(remedy(one))}", "dim"))
     out.print(counted(len(found), "finding") if found else "The pages agree with the ledger.")
     return 1 if found else 0
 

@@ -129,6 +129,7 @@ def split_command(arguments: list[str]) -> tuple[str, list[str]]:
         )
     first, rest = _group(arguments)
     if first not in NESTED:
+        _require_flag(first, rest)
         return first, rest
     known = NESTED[first]
     see = f"See: lefleet {first} --help"
@@ -138,6 +139,16 @@ def split_command(arguments: list[str]) -> tuple[str, list[str]]:
         meant = did_you_mean(rest[0], known) or f"There are {', '.join(known)}. "
         raise BadInput(f"{first} has no command {rest[0]}.", f"{meant}{see}")
     return f"{first} {rest[0]}", rest[1:]
+
+
+def _require_flag(first: str, rest: list[str]) -> None:
+    """Of a command that takes no words, but with which others begin."""
+    longer = next((name for name in NESTED if name.startswith(f"{first} ")), None)
+    if longer is not None and rest and not rest[0].startswith("-"):
+        raise BadInput(
+            f"{first} has no command {rest[0]}.",
+            f"Did you mean lefleet {longer} list? See: lefleet {longer} --help",
+        )
 
 
 def _group(arguments: list[str]) -> tuple[str, list[str]]:

@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
 from lefleet.dash.address import running
@@ -25,6 +24,7 @@ from lefleet.loop.state import stored_config
 from lefleet.loop.success_plot import PLOT
 from lefleet.queries.status import RunStatus, run_status
 from lefleet.queries.words import duration
+from lefleet.queries.words import workdir_flag as workdir_flag  # noqa: PLC0414 - for commands
 from lefleet.records import RunConfig
 
 WAITING = 3
@@ -69,7 +69,7 @@ def show_runs(
         return
     out = console()
     if not statuses:
-        out.print("No runs yet. Start one: lefleet demo")
+        out.print(f"No runs yet. Start one: lefleet demo{workdir_flag(workdir)}")
     for status in statuses:
         for part in shown(status, workdir):
             out.print(part)
@@ -101,7 +101,7 @@ def shown(status: RunStatus, workdir: Path, *, is_brief: bool = False) -> Iterat
 
 
 def _waits_for(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
-    """What a run waits for, and how to answer; how to go on where it has been answered."""
+    """What a run waits for, and how to answer; how to resume it where it has been answered."""
     run, flag = status.id, workdir_flag(workdir)
     asked = status.open_approval()
     if asked is None:
@@ -240,12 +240,6 @@ def dashboard_line(workdir: Path, run: str) -> str:
 
 def resume_hint(run: str, workdir: Path) -> str:
     return f"Resume it with: lefleet resume {run}{workdir_flag(workdir)}"
-
-
-def workdir_flag(workdir: Path) -> str:
-    """The flag that a command needs in order to find this run."""
-    is_default = workdir == WorkdirOptions().workdir.resolve()
-    return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
 
 
 def _videos(folder: Path, config: RunConfig) -> str:

@@ -24,7 +24,7 @@ class ReportCommand(WorkdirOptions):
 
     run: Annotated[str, Positional, arg(metavar="NAME")]
     """Name of the run."""
-    out: Path | None = None
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """The file. Default: report.html in the folder of the run. An earlier report is replaced,
     another file is not."""
     films: int = 8

@@ -116,7 +116,8 @@ def login_page(following: str, problem: str = "") -> str:
 <button>Log in</button>
 </form>
 <p class="hint">No token yet? Whoever runs this dashboard makes one with<br>
-<code>lefleet dash token add NAME</code></p>
+<code>lefleet dash token add NAME</code><br>
+and the <code>--workdir</code> that it was started with.</p>
 """,
     )
 

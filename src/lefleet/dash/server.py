@@ -5,7 +5,8 @@ loses nothing but sessions, and open pages load again by themselves.
 """
 
 import asyncio
-import shlex
+import errno
+import os
 import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
@@ -24,14 +25,15 @@ from lefleet.dash.hosts import IpAddress, allowed_hosts
 from lefleet.dash.peers import can_tell
 from lefleet.dash.tokens import TokenFile
 from lefleet.errors import BadInput, LeFleetError
+from lefleet.queries.words import workdir_flag
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _CLOSE_S = 2
-"""How long answers that are under way may take after a signal."""
+"""How long requests in flight may take after a signal."""
 _ACTION_S = 10.0
-"""How long an action that is under way may take after that."""
+"""How long an action that has begun may take after that."""
 _MOST_HEADERS = 64 * 2**10
 _MOST_MESSAGE = 2**20
 _MOST_CONNECTIONS = 500
@@ -127,8 +129,7 @@ def _require_token(tokens: TokenFile, workdir: Path, host: str, named: Sequence[
     where = f"allow_host: {named[0]}" if named else f"host: {host}"
     raise BadInput(
         f"{where} can be reached from elsewhere, and nobody has a token yet.",
-        "Make one first: lefleet dash token add NAME --may approve,label "
-        f"--workdir {shlex.quote(str(workdir))}",
+        f"Make one first: lefleet dash token add NAME --may approve,label{workdir_flag(workdir)}",
     )
 
 
@@ -137,8 +138,11 @@ def _listen(bound: IpAddress, port: int) -> socket.socket:
     try:
         listener = socket.create_server((str(bound), port), family=family)
     except OSError as error:
+        # The error's own text repeats the address as Python writes it.
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another program uses it" if is_taken else os.strerror(error.errno or 0)
         raise BadInput(
-            f"port: {port} of {bound} cannot be used: {error.strerror}.",
+            f"port: {port} of {bound} cannot be used: {why}.",
             "Choose another one with --port, or a free one with --port 0.",
         ) from error
     # Inherited by connections; asyncio sets it only for sockets that name TCP as their protocol. An

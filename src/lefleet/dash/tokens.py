@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 import threading
 import unicodedata
@@ -24,6 +25,7 @@ import msgspec
 from lefleet.actions.people import RIGHTS, Person, Right, token_holder
 from lefleet.dash.address import FOLDER, private_folder
 from lefleet.errors import BadInput, LeFleetError
+from lefleet.queries.words import workdir_flag
 from lefleet.records import decode, encode
 from lefleet.records.border import Strict
 
@@ -64,7 +66,7 @@ def add(workdir: Path, name: str, may: tuple[Right, ...] = ()) -> str:
     with _changing(workdir) as folder:
         before = _read(folder / FILE).tokens
         live = [one for one in before if one.revoked_at is None]
-        _require_free(name, live)
+        _require_free(name, live, workdir_flag(workdir))
         if len(live) >= _MOST:
             raise BadInput(
                 f"name: there are {_MOST} tokens already.", "Revoke one that nobody needs."
@@ -84,7 +86,8 @@ def revoke(workdir: Path, name: str) -> AccessToken:
     live = {one.name: one for one in listed(workdir) if one.revoked_at is None}
     if name not in live:
         near = get_close_matches(name, live, 1)
-        meant = f"Did you mean {near[0]}?" if near else "See: lefleet dash token list"
+        see = f"See: lefleet dash token list{workdir_flag(workdir)}"
+        meant = f"Did you mean {near[0]}?" if near else see
         raise BadInput(f"name: there is no live token {name!r}.", meant)
     with _changing(workdir) as folder:
         now = datetime.now(UTC)
@@ -169,12 +172,12 @@ def _require_form(name: str) -> None:
         raise refuse(f"{name!r} means something else in records")
 
 
-def _require_free(name: str, live: list[AccessToken]) -> None:
+def _require_free(name: str, live: list[AccessToken], flag: str) -> None:
     for one in live:
         if _folded(one.name) == _folded(name):
+            revoke = f"lefleet dash token revoke {shlex.quote(one.name)}{flag}"
             raise BadInput(
-                f"name: {one.name} has a token already.",
-                f"Choose another name, or first: lefleet dash token revoke {one.name}",
+                f"name: {one.name} has a token already.", f"Choose another name, or first: {revoke}"
             )
 
 

@@ -123,7 +123,10 @@ def place_of(ledger: Ledger, workdir: Path, folders: Sequence[Path], name: str) 
     """Unknown where there is none of this id."""
     found = places(ledger, workdir, folders).get(name)
     if found is None:
-        raise Unknown(f"dataset: there is no dataset {shown(name)[:40]!r}.")
+        raise Unknown(
+            f"dataset: there is no dataset {shown(name)[:40]!r}.",
+            "Datasets are listed on the page Episodes, and by GET /datasets with their ids.",
+        )
     return found
 
 

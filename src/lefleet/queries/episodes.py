@@ -178,7 +178,10 @@ def video_file(
         )
     path = path_in(root, info.video_path or "", (video.chunk, video.file), camera)
     if path.suffix != ".mp4" or not path.is_file():
-        raise Unknown(f"camera: the film of {shown(camera)[:80]!r} is missing.")
+        raise Unknown(
+            f"camera: the film of {shown(camera)[:80]!r} is missing.",
+            f"Its file was deleted or moved: {path.name} below {root}",
+        )
     return path, video.from_s, video.to_s
 
 

@@ -153,7 +153,7 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
     "rejected": _answered("rejected"),
     "denied": _denied("DENIED"),
     "constitution_changed": lambda data: (
-        f"goes on under another constitution, digest {data['digest'][:12]}"
+        f"continues under another constitution, digest {data['digest'][:12]}"
     ),
     "knowledge_failed": lambda data: f"knowledge pages could not be written: {data['error']}",
     "notify_failed": lambda data: f"nobody could be told: {data['error']}",

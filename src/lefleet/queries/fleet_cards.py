@@ -80,7 +80,7 @@ class RobotCard(Strict, frozen=True, kw_only=True):
     paused: bool
     trouble: RobotTrouble
     trouble_since: float | None
-    """When the trouble began, in seconds since 1970, as far as it was seen: it goes on from one bad
+    """When the trouble began, in seconds since 1970, as far as it was seen: it lasts from one bad
     state to the next. None without trouble, and where only a warning tells of it."""
     remarks: tuple[str, ...]
     """All that an operator should look at, the most urgent first."""

@@ -131,8 +131,9 @@ class FleetWatch:
         except (LeFleetError, TransportError, RemoteError, BadKey) as error:
             problem = f"Nothing can be seen of servers and robots: {error}"
             _LOG.debug("%s", problem)
-            return self._blind(f"{problem.rstrip('.?')}. {_START_ONE}")
-        except Exception as error:  # noqa: BLE001 - it must go on looking
+            end = "" if problem.endswith((".", "?")) else "."
+            return self._blind(f"{problem}{end} {_START_ONE}")
+        except Exception as error:  # noqa: BLE001 - it must keep looking
             _LOG.exception("the fleet cannot be read")
             return self._blind(
                 f"Servers and robots cannot be read: {type(error).__name__}: {error}."

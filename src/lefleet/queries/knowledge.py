@@ -16,6 +16,7 @@ from lefleet.knowledge.search import PageEntry, SearchHit
 from lefleet.ledger import Ledger
 from lefleet.queries.dataset_files import stamp
 from lefleet.queries.kept import Kept
+from lefleet.queries.words import workdir_flag
 from lefleet.records.border import Strict
 
 LONGEST_SEARCH = 200
@@ -69,6 +70,15 @@ def findings(ledger: Ledger, workdir: Path) -> list[Finding]:
     return _FINDINGS.get(folder, mark, lambda: lint(ledger, workdir))
 
 
+def remedy(finding: Finding) -> str:
+    """What to do about it. The suggestion of a contradiction is made for proposals, and repeats
+    what the finding says."""
+    what, _, repeated = finding.suggestion.partition(": ")
+    if finding.rule == "contradiction" and repeated.rstrip(".") in finding.text:
+        return f"{what}."
+    return finding.suggestion
+
+
 _FINDINGS: Kept[list[Finding]] = Kept(8)
 
 
@@ -113,13 +123,14 @@ def page_source(workdir: Path, name: str) -> tuple[str, str]:
     folder = workdir / FOLDER
     shown = clean(name, 80)
     if name not in page_files(folder):
-        raise Unknown(f"page: there is no page {shown!r}.", "See: lefleet knowledge show")
+        see = f"See: lefleet knowledge show{workdir_flag(workdir)}"
+        raise Unknown(f"page: there is no page {shown!r}.", see)
     try:
         text = read_text(folder / name)
     except Unreadable as error:
         raise BadInput(f"page: {shown} cannot be read: {error}.", "Mend it on disk.") from error
     if text is None:
-        raise Unknown(f"page: there is no page {shown!r} any more.")
+        raise Unknown(f"page: there is no page {shown!r} any more.", "Somebody has deleted it.")
     return text, hashlib.sha256(text.encode()).hexdigest()
 
 

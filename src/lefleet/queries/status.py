@@ -60,7 +60,7 @@ class CycleStatus(Strict, frozen=True, kw_only=True):
 
 
 class WaitStatus(Strict, frozen=True, kw_only=True):
-    """What a run waits for before it goes on by itself."""
+    """What a run waits for before it continues by itself."""
 
     kind: Literal["resume", "retry", "stop"]
     what: str

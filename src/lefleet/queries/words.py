@@ -1,8 +1,13 @@
-"""Progress, durations and times of day in the words that terminal and pages share."""
+"""Progress, durations, times of day and commands in the words that terminal and pages share."""
 
+import shlex
 import time
+from pathlib import Path
 
 from lefleet.stages.progress import StageProgress
+
+DEFAULT_WORKDIR = Path("runs")
+"""Where commands look for runs unless they are told."""
 
 
 def progress_text(progress: StageProgress, now: float) -> str:
@@ -43,3 +48,9 @@ def clock(at: float, *, with_seconds: bool = False) -> str:
     moment, now = time.localtime(at), time.localtime()
     day = "" if moment[:3] == now[:3] else "%Y-%m-%d "
     return time.strftime(f"{day}%H:%M{':%S' if with_seconds else ''}", moment)
+
+
+def workdir_flag(workdir: Path) -> str:
+    """What has to follow a command for it to find the runs of this folder."""
+    is_default = workdir == DEFAULT_WORKDIR.resolve()
+    return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"

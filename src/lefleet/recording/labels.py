@@ -143,4 +143,4 @@ def require_episode(root: Path, episode: int) -> None:
     count = finished_episodes(root)
     if not 0 <= episode < count:
         known = f"it has episodes 0 to {count - 1}" if count else "it has no finished episode"
-        raise Unknown(f"{root} has no episode {episode}: {known}.")
+        raise Unknown(f"{root} has no episode {episode}: {known}.", "They are counted from 0.")

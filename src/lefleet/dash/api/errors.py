@@ -70,7 +70,7 @@ def answer_errors(app: FastAPI) -> None:
         return _answer(error.status_code, problem, remedy, error.headers)
 
     async def failed(_: Request, __: Exception) -> Response:
-        # The exception itself goes on to the server, which logs it.
+        # The exception itself is raised on to the server, which logs it.
         return _answer(500, "The dashboard could not answer this.", "Its log says why.")
 
     app.add_exception_handler(LeFleetError, told)

@@ -83,7 +83,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
     def start_run(
         person: Annotated[Person, may("run")], body: Annotated[StartRequest, body_of(StartRequest)]
     ) -> Started:
-        """Start a run; the same one again is found, and goes on. Right: run."""
+        """Start a run; the same one again is found, and continues. Right: run."""
         return do(lambda: run_actions.start(workdir, context.configs, body, person.name))
 
     @post("/runs/plan")
@@ -100,7 +100,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
 
     @post("/runs/{run}/resume")
     def resume_run(person: Annotated[Person, may("run")], run: str) -> Started:
-        """See that an unfinished run goes on. Right: run."""
+        """See that an unfinished run continues. Right: run."""
         return do(lambda: run_actions.resume(workdir, run, person.name))
 
     @post("/runs/{run}/cycles/{cycle}/films")
@@ -119,7 +119,7 @@ def add_writing(routes: TypedRoutes, context: Context) -> None:
         number: PathNumber,
         body: Annotated[AnswerRequest, body_of(AnswerRequest)],
     ) -> ApprovalRow:
-        """Say yes or no to what a run asks, and let it go on. Right: approve."""
+        """Say yes or no to what a run asks, and let it continue. Right: approve."""
         said = make_answer(approved=body.approved, who=person.name, why=body.why)
         do(lambda: answer_question(workdir, number, said))
         return approval(context.ledger(), number)

@@ -77,7 +77,7 @@ def _waiting(view: OpenPage, questions: list[_Question]) -> None:
             empty(
                 "Nothing waits for you",
                 "A run asks before it promotes a checkpoint if its config says so.",
-                commands=("lefleet demo --approvals.promote=human --name=mine",),
+                commands=(f"lefleet demo --approvals.promote=human --name=mine{view.flag}",),
             )
     for one in questions:
         _question(view, one.asked, one.cycle)
@@ -137,7 +137,7 @@ async def _say(view: OpenPage, asked: ApprovalRow, *, approved: bool, why: str) 
         return True
 
     verb = "Approved" if approved else "Rejected"
-    return bool(await view.act("approve", answer, f"{verb}: {asked.run} goes on."))
+    return bool(await view.act("approve", answer, f"{verb}: {asked.run} continues."))
 
 
 def _said(answered: Page[ApprovalRow]) -> None:

@@ -40,7 +40,7 @@ def register(site: Site) -> None:
         view = OpenPage(site, request, "Episodes", "Episodes")
         with view.main:
             PlainText("h1", "Episodes")
-            rows = LivePart[list[DatasetCard]](_datasets)
+            rows = LivePart[list[DatasetCard]](lambda shown: _datasets(shown, view.flag))
         await view.follow(
             lambda: datasets(view.ledger, view.workdir, site.context.datasets), rows.show
         )
@@ -88,13 +88,13 @@ def _label(text: str) -> LabelFilter:
     return known.get(text, "")
 
 
-def _datasets(found: list[DatasetCard]) -> None:
+def _datasets(found: list[DatasetCard], flag: str) -> None:
     if not found:
         with card():
             empty(
                 "No episodes yet",
                 "Runs collect some; robots record others into the folder datasets.",
-                commands=("lefleet demo",),
+                commands=(f"lefleet demo{flag}",),
             )
         return
     with card():

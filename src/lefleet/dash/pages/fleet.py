@@ -22,7 +22,7 @@ def register(site: Site) -> None:
         with view.main:
             PlainText("h1", "Fleet")
             summary = LivePart[tuple[int, int, int] | None](_summary)
-            trouble = LivePart[FleetStatus](_trouble)
+            trouble = LivePart[FleetStatus](lambda shown: _trouble(shown, view.flag))
             robots = LivePart[tuple[RobotCard, ...]](_robots)
             servers = LivePart[tuple[ServerCard, ...]](_servers)
 
@@ -54,13 +54,13 @@ def _summary(counts: tuple[int, int, int] | None) -> None:
             PlainText("span", "server answers" if servers == 1 else "servers answer")
 
 
-def _trouble(found: FleetStatus) -> None:
+def _trouble(found: FleetStatus, flag: str) -> None:
     if found.at is None or found.problem or not (found.robots or found.servers):
         with card():
             empty(
                 "Looking for servers and robots …" if found.at is None else "No servers, no robots",
                 found.problem or "Serve a checkpoint, then drive a robot with it.",
-                commands=("lefleet serve demo", "lefleet try demo"),
+                commands=(f"lefleet serve demo{flag}", f"lefleet try demo{flag}"),
             )
         return
     for robot in found.troubled():

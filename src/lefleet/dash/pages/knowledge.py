@@ -49,7 +49,7 @@ def register(site: Site) -> None:
         with view.main:
             PlainText("h1", "Knowledge")
             _search_field(words)
-            part = LivePart[_Listed](_list)
+            part = LivePart[_Listed](lambda shown: _list(shown, view.flag))
             with box("details", "card", id="about"):
                 PlainText("summary", "How to read and edit the pages")
                 ui.markdown(shipped(ABOUT).decode(), extras=_EXTRAS).classes("prose")
@@ -86,14 +86,14 @@ def _address(page: str) -> str:
     return f"/knowledge/{quote(page)}"
 
 
-def _list(shown: _Listed) -> None:
+def _list(shown: _Listed, flag: str) -> None:
     if not shown.pages:
         with card():
             empty(
                 "No pages yet",
                 "After each cycle a run writes what it learned about tasks and policies here, with "
                 "links to the evidence. What you write is never overwritten.",
-                commands=("lefleet demo",),
+                commands=(f"lefleet demo{flag}",),
             )
         return
     if shown.hits is not None:
@@ -108,7 +108,7 @@ def _list(shown: _Listed) -> None:
                 link(one.page, _address(one.page))
                 PlainText("span", one.rule, "chip warn")
             PlainText("p", one.text)
-            PlainText("p", one.suggestion, "muted small")
+            PlainText("p", knowledge.remedy(one), "muted small")
     with card():
         table = Table(
             "Pages, by what they are about.", ("page", "about", "status", "updated (UTC)")
@@ -140,7 +140,7 @@ def _page(view: OpenPage, page: KnowledgePage) -> None:
             PlainText("p", f"✕ It cannot be read: {page.problem}")
     for one in page.findings:
         with card("", "calls slim"):
-            PlainText("p", f"◆ {one.rule}: {one.text} {one.suggestion}")
+            PlainText("p", f"◆ {one.rule}: {one.text} {knowledge.remedy(one)}")
     with card():
         # Sanitised by NiceGUI; pictures from elsewhere and scripts are stopped by the CSP.
         ui.markdown(_with_addresses(page.body), extras=_EXTRAS).classes("prose")

@@ -39,7 +39,7 @@ def register(site: Site) -> None:
                 if view.may("run"):
                     button("Start a run", lambda: _start_dialog(view))
             tiles = LivePart[tuple[int, int, int]](_tiles)
-            rows = LivePart[tuple[RunList, int]](lambda shown: _rows(shown[0]))
+            rows = LivePart[tuple[RunList, int]](lambda shown: _rows(shown[0], view.flag))
 
         def show(found: RunList) -> None:
             tiles.show((found.needing_person, found.running, found.ended))
@@ -69,14 +69,14 @@ def _tiles(counts: tuple[int, int, int]) -> None:
             PlainText("span", "ended")
 
 
-def _rows(found: RunList) -> None:
+def _rows(found: RunList, flag: str) -> None:
     if not found.total:
         with card():
             empty(
                 "No runs yet",
                 "A run collects, trains, evaluates and decides by itself. The demo takes two "
                 "minutes on this machine; it appears here as soon as it has begun.",
-                commands=("lefleet demo",),
+                commands=(f"lefleet demo{flag}",),
             )
         return
     with card():
