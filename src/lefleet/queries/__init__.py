@@ -5,6 +5,7 @@
     run        one run whole: its flow, training, films, and which data and seeds made it
     trouble    why a run stands still, and what a person has to do
     cycles     one cycle: evidence against its bounds, training curve, data and what judged it
+    running_gate  the evidence of a gate that has not ended
     pairs      the pairs behind a gate, and their films
     events     what happened, in words, paged and filtered
     words      progress, durations and times in words

@@ -11,10 +11,11 @@ from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import CycleState, RunState
 from lefleet.queries.comparison import ROLES, needed, remarks, sentence
 from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage
+from lefleet.queries.running_gate import comparison_so_far
 from lefleet.queries.runs import RunReader
 from lefleet.queries.status import CycleStatus
 from lefleet.queries.trouble import tail
-from lefleet.records import ComparisonRecord, GateResult, TaskPairs
+from lefleet.records import CompareRequest, ComparisonRecord, GateResult, TaskPairs
 from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds
 from lefleet.stages.folder import LOG
@@ -75,7 +76,8 @@ class CycleDetail(Strict, frozen=True, kw_only=True):
     needed: str
     """About how many more pairs an undecided gate may need; empty for a decided one."""
     gate: GateResult | None
-    """Also of a cycle that waits for its decision."""
+    """Also of a cycle that waits for its decision. Of a gate that has not ended, what it has found
+    so far: then it `ended` open."""
     waits_for: int | None
     """Number of the question about this cycle that nobody has answered yet."""
     baseline: str
@@ -104,7 +106,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         numbers = ", ".join(map(str, known)) or "none yet"
         raise Unknown(f"cycle: {run} has no cycle {cycle}.", f"It has: {numbers}.")
     state = facts.state.cycles[cycle]
-    record, made = state.gate(), state.checkpoint()
+    record, made = state.gate() or _gate_so_far(reader, facts.state, run, cycle), state.checkpoint()
     asked = facts.status.open_approval()
     return CycleDetail(
         run=run,
@@ -171,6 +173,19 @@ def evidence(record: ComparisonRecord) -> EvidencePath:
         e_value=tuple(exp(min(_LARGEST_LOG, look.log_e)) for look in looks),
         max_pairs=gate.max_pairs,
     )
+
+
+def _gate_so_far(
+    reader: RunReader, state: RunState, run: str, cycle: int
+) -> ComparisonRecord | None:
+    """Of a gate that is running, or was interrupted."""
+    made = [one for one in state.attempts if (one.cycle, one.stage) == (cycle, "gate")]
+    if not made or made[-1].state in ("committed", "skipped"):
+        return None
+    request = made[-1].request
+    if not isinstance(request, CompareRequest):
+        return None
+    return comparison_so_far(stage_folder(reader.workdir / run, cycle, "gate"), request)
 
 
 def _cycle_of(state: RunState, digest: str) -> int | None:

@@ -10,7 +10,8 @@ def evidence(detail: CycleDetail) -> None:
     path = detail.evidence
     if path is None:
         return
-    with card("The evidence"):
+    is_open = detail.gate is not None and detail.gate.ended == "open"
+    with card("The evidence so far" if is_open else "The evidence"):
         with box("div", "columns"):
             with box("figure"):
                 words = f"{detail.verdict} The line ends at {path.value[-1]:g}."
@@ -54,7 +55,7 @@ def _numbers(detail: CycleDetail) -> None:
         ("won, lost", f"{gate.wins} won, {gate.losses} lost by the candidate"),
         ("p for better", f"{gate.p_value:.2g}, needed: {gate.alpha_better:.2g} or less"),
     ]
-    if saved > 0:
+    if saved > 0 and gate.ended != "open":
         rows.append(("saved", f"{saved} pairs against a test of fixed size"))
     if level is not None and level.passed_on:
         own = f"{level.share:.2g} of its own, {level.passed_on:.2g} passed on by "
