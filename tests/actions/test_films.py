@@ -22,25 +22,9 @@ from lefleet.stages.folder import read_record
 from lefleet.stages.verdict import Trial
 from tests.constitution.cases import rules
 from tests.gates import CYCLE, RUN, commit, gate_of_run, request_of
-from tests.stages.test_compare import request
 
 LONG_S = 300.0
 TURN = ".films.lock"
-
-
-@pytest.fixture(scope="session")
-def comparison(once, checkpoint, weak):
-    return once(request(checkpoint, weak), "comparison")
-
-
-@pytest.fixture
-def workdir(tmp_path):
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def gate(workdir, comparison):
-    return gate_of_run(workdir, comparison)
 
 
 def first_trial(workdir: Path) -> Trial:

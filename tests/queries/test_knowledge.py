@@ -5,31 +5,15 @@ import pytest
 
 from lefleet.actions.pages import edit_page
 from lefleet.errors import BadInput, Unknown
-from lefleet.knowledge import Finding, ingest, lint
+from lefleet.knowledge import Finding, lint
 from lefleet.knowledge.bundle import FOLDER
-from lefleet.ledger import open_ledger
 from lefleet.queries import knowledge
 from lefleet.queries.knowledge import findings, page, page_source, pages, remedy, search
-from tests.knowledge.played import demo_like
 
 PAGE = "tasks/push.md"
 
 
-@pytest.fixture
-def workdir(tmp_path):
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def ledger(workdir):
-    opened = open_ledger(workdir)
-    demo_like(opened, workdir)
-    ingest(opened, workdir, "demo")
-    yield opened
-    opened.close()
-
-
-def test_the_list_has_names_and_statuses(ledger, workdir):
+def test_the_list_has_names_and_statuses(learned, workdir):
     found = {one.page: one for one in pages(workdir)}
     assert (found[PAGE].name, found[PAGE].type, found[PAGE].status) == (
         "push",
@@ -39,8 +23,8 @@ def test_the_list_has_names_and_statuses(ledger, workdir):
     assert pages(workdir / "none") == []
 
 
-def test_a_page_whole(ledger, workdir):
-    found = page(ledger, workdir, PAGE)
+def test_a_page_whole(learned, workdir):
+    found = page(learned, workdir, PAGE)
     assert (found.page, found.name, found.type, found.problem) == (PAGE, "push", "task", "")
     assert (found.text, found.digest) == page_source(workdir, PAGE)
     assert found.text == (workdir / FOLDER / PAGE).read_text()
@@ -51,17 +35,17 @@ def test_a_page_whole(ledger, workdir):
     msgspec.json.encode(found)
 
 
-def test_a_page_tells_who_edited_it_and_what_is_theirs(ledger, workdir):
+def test_a_page_tells_who_edited_it_and_what_is_theirs(learned, workdir):
     text, digest = page_source(workdir, PAGE)
     marker = "<!-- lefleet:begin lessons -->\n"
     saved = edit_page(workdir, PAGE, text.replace(marker, marker + "No.\n"), digest, "anna")
     edit_page(workdir, PAGE, text + "\nYes.\n", saved.digest, "ben (token)")
-    found = page(ledger, workdir, PAGE)
+    found = page(learned, workdir, PAGE)
     assert [one.who for one in found.edits] == ["ben (token)", "anna"]
     assert found.edits[0].digest == found.digest
     assert found.human_sections == ()
     edit_page(workdir, PAGE, text.replace(marker, marker + "No.\n"), found.digest, "anna")
-    assert page(ledger, workdir, PAGE).human_sections == ("lessons",)
+    assert page(learned, workdir, PAGE).human_sections == ("lessons",)
 
 
 @pytest.mark.parametrize(
@@ -71,28 +55,28 @@ def test_a_page_tells_who_edited_it_and_what_is_theirs(ledger, workdir):
         (lambda text: text.replace("<!-- lefleet:end lessons -->\n", ""), ""),
     ],
 )
-def test_a_broken_page_can_still_be_read_and_mended(ledger, workdir, change, problem):
+def test_a_broken_page_can_still_be_read_and_mended(learned, workdir, change, problem):
     text, _ = page_source(workdir, PAGE)
     (workdir / FOLDER / PAGE).write_text(change(text))
-    found = page(ledger, workdir, PAGE)
+    found = page(learned, workdir, PAGE)
     assert found.problem.startswith(problem)
     assert found.text == change(text)
     assert "Task push" in found.body
     assert "unreadable" in {one.rule for one in found.findings}
     assert edit_page(workdir, PAGE, text, found.digest, "anna").is_changed
-    assert page(ledger, workdir, PAGE).problem == ""
+    assert page(learned, workdir, PAGE).problem == ""
 
 
-def test_findings_are_those_of_lint_and_kept_until_something_changes(ledger, workdir, monkeypatch):
+def test_findings_are_those_of_lint_and_kept_until_something_changes(learned, workdir, monkeypatch):
     calls = []
     monkeypatch.setattr(knowledge, "lint", lambda *a: calls.append(a) or lint(*a))
-    assert findings(ledger, workdir) == lint(ledger, workdir)
-    findings(ledger, workdir)
+    assert findings(learned, workdir) == lint(learned, workdir)
+    findings(learned, workdir)
     assert len(calls) == 1
-    ledger.add_event("demo", "anything", {})
-    findings(ledger, workdir)
+    learned.add_event("demo", "anything", {})
+    findings(learned, workdir)
     (workdir / FOLDER / PAGE).write_text("broken")
-    assert "unreadable" in {one.rule for one in findings(ledger, workdir)}
+    assert "unreadable" in {one.rule for one in findings(learned, workdir)}
     assert len(calls) == 3
 
 
@@ -109,7 +93,7 @@ def test_what_to_do_about_a_contradiction_does_not_repeat_it():
     assert remedy(other) == "Run: lefleet knowledge update"
 
 
-def test_search_is_that_of_the_command(ledger, workdir):
+def test_search_is_that_of_the_command(learned, workdir):
     assert search(workdir, "PICK-place 70")[0].page == "tasks/pick-place.md"
     assert search(workdir, "  ") == []
     with pytest.raises(BadInput, match="words: 201 characters"):
@@ -117,15 +101,15 @@ def test_search_is_that_of_the_command(ledger, workdir):
 
 
 @pytest.mark.parametrize("name", ["", "push", "../ledger.db", "tasks/../../ledger.db", "a\0b"])
-def test_only_pages_of_the_list_are_shown(ledger, workdir, name):
+def test_only_pages_of_the_list_are_shown(learned, workdir, name):
     with pytest.raises(Unknown, match="there is no page"):
-        page(ledger, workdir, name)
+        page(learned, workdir, name)
 
 
-def test_stored_scripts_are_returned_as_text(ledger, workdir):
+def test_stored_scripts_are_returned_as_text(learned, workdir):
     text, digest = page_source(workdir, PAGE)
     script = "\n<script>alert(1)</script> [x](javascript:alert(1))\n"
     edit_page(workdir, PAGE, text + script, digest, "<b>anna</b>")
-    found = page(ledger, workdir, PAGE)
+    found = page(learned, workdir, PAGE)
     assert script in found.body
     assert found.edits[0].who == "<b>anna</b>"

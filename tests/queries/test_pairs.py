@@ -13,24 +13,8 @@ from lefleet.records import CompareRequest, EpisodeRecord
 from lefleet.stages.films import ask, claimed
 from lefleet.stages.folder import read_record
 from lefleet.stages.verdict import Trial, pair_order, simulated_order
-from tests.gates import CYCLE, RUN, commit, gate_of_run, request_of
+from tests.gates import CYCLE, RUN, commit, request_of
 from tests.samples import comparison_record
-from tests.stages.test_compare import request
-
-
-@pytest.fixture(scope="session")
-def comparison(once, checkpoint, weak):
-    return once(request(checkpoint, weak), "comparison")
-
-
-@pytest.fixture
-def workdir(tmp_path):
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def gate(workdir, comparison):
-    return gate_of_run(workdir, comparison)
 
 
 @pytest.fixture
