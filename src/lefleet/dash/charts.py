@@ -52,6 +52,17 @@ def _base(**parts: Any) -> Options:
     }
 
 
+def _with_rows(options: Options, rows: dict[int, int]) -> Options:
+    """With the whole legend in view: on charts of at most so many pixels it takes so many rows,
+    and the plot begins below them."""
+    options["legend"] |= {"type": "plain"}
+    options["media"] = [
+        {"query": {"maxWidth": width}, "option": {"grid": {"top": 20 + 22 * count}}}
+        for width, count in sorted(rows.items(), reverse=True)
+    ]
+    return options
+
+
 def _axis(name: str, kind: str = "value", **more: Any) -> Options:
     tone = colours()
     is_x = more.pop("is_x", False)
@@ -155,11 +166,12 @@ def evidence(path: EvidencePath) -> Options:
         lines.append(
             _line("evidence for worse (log10 e)", path.pairs, path.value_worse, tone["warn"])
         )
-    return _base(
+    options = _base(
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("won minus lost" if is_success else "log10 of e"),
         series=lines,
     )
+    return _with_rows(options, {420: 2} if is_success else {760: 2, 420: 4})
 
 
 def difference(path: EvidencePath) -> Options:

@@ -51,6 +51,10 @@ CONTRAST = """
   return bad;
 }
 """
+CUT_PLACES = """
+() => [...document.querySelectorAll('nav.main a')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.innerText)
+"""
 NAMELESS = """
 () => {
   const named = e => (e.getAttribute('aria-label') || e.innerText || e.title ||
@@ -76,6 +80,7 @@ def test_everybody_can_use_a_page(opener, place, template, dark, phone, tmp_path
         page.wait_for_load_state("load")
         page.screenshot(path=tmp_path / "page.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= (360 if phone else 1280)
+        assert page.evaluate(CUT_PLACES) == []
         assert page.get_by_role("heading", level=1).count() >= 1
         assert page.evaluate(CONTRAST) == []
         assert page.evaluate(NAMELESS) == []
@@ -89,6 +94,15 @@ def test_charts_have_other_colours_in_the_dark(opener):
             line.wait_for(state="attached")
             grids[dark] = line.evaluate("e => getComputedStyle(e).stroke")
     assert grids == {False: "rgb(217, 223, 230)", True: "rgb(48, 58, 69)"}
+
+
+def test_the_legend_of_the_evidence_is_whole_on_a_phone(opener):
+    with opener.page("/runs/night/cycles/1", phone=True) as page:
+        for name in ("better above", "won minus lost", "worse below"):
+            line = page.locator(".chart svg text", has_text=name).first
+            line.wait_for(state="attached")
+            box, frame = line.bounding_box(), page.locator(".chart svg").first.bounding_box()
+            assert box["x"] + box["width"] <= frame["x"] + frame["width"]
 
 
 def test_the_keyboard_reaches_everything_on_the_first_page(opener):
