@@ -23,7 +23,7 @@ class Still:
 
 
 def run(batch: EpisodeBatch, policy: object = None) -> list:
-    return list(Engine(lambda checkpoint: policy).run(batch))
+    return list(Engine(lambda checkpoint, environment: policy).run(batch))
 
 
 def batch_of(behaviour, tmp_path, **kwargs) -> EpisodeBatch:
@@ -40,13 +40,13 @@ def test_an_expert_s_episode_is_written_with_its_labels(tmp_path):
     frames = frames_of(tmp_path)
     assert finished.success
     assert finished.labelled == finished.length == len(frames["action"])
-    assert frames["state"].shape[1] == 4
+    assert frames["observation.state"].shape[1] == 4
     assert frames["action"].dtype == np.float32
 
 
 def test_the_first_batch_says_when_its_episodes_begin(tmp_path):
     said = []
-    engine = Engine(lambda checkpoint: said.append("loaded") or Still(), lambda: said.append("on"))
+    engine = Engine(lambda *_: said.append("loaded") or Still(), lambda: said.append("on"))
     batch = batch_of(Act(), tmp_path, episode_length=2, checkpoint="c")
     for _ in range(2):
         said += [one.length for one in engine.run(batch)]
@@ -78,7 +78,7 @@ def test_relabelling_keeps_the_policy_s_states_and_the_expert_s_actions(tmp_path
     (finished,) = run(batch, Still())
     frames = frames_of(tmp_path)
     assert finished.labelled == 5
-    moved = np.abs(np.diff(frames["state"][:, :3], axis=0)).max()
+    moved = np.abs(np.diff(frames["observation.state"][:, :3], axis=0)).max()
     assert moved < 0.05, "the robot stood still, as the policy said"
     assert np.abs(frames["action"][:, :3]).max() > 0.5, "the labels say to move"
 

@@ -61,7 +61,7 @@ def test_without_graphics_there_is_a_reason_instead_of_a_film(tmp_path, monkeypa
     def no_renderer(*_):
         raise NoGraphics("There is no OpenGL library.", "Install one.")
 
-    monkeypatch.setattr("lefleet.rollouts.episode.Renderer", no_renderer)
+    monkeypatch.setattr("lefleet.trial.film.Renderer", no_renderer)
     work = msgspec.structs.replace(driven("push", SEED)[0], path=str(tmp_path / "a.mp4"))
     filmed = film.film(work, film.scene_of("push"))
     assert filmed.problem == "There is no OpenGL library. Install one."

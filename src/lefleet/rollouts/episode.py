@@ -1,12 +1,14 @@
 """One running episode: a world, who acts in it, what is learnt from it, and its film."""
 
-import hashlib
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from lefleet.rollouts.film import Film
 from lefleet.rollouts.messages import (
     Act,
     Behaviour,
@@ -17,13 +19,8 @@ from lefleet.rollouts.messages import (
     Relabel,
     TakeOver,
 )
-from lefleet.sim.encode import FPS, EncodedObservation, encode
-from lefleet.sim.render import NoGraphics, Renderer
-from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import MAX_STEPS, Action, Expert, RawObservation, RecoveringExpert, World
-
-if TYPE_CHECKING:
-    from lefleet.sim.render import RenderedFrame
+from lefleet.rollouts.worlds import ActionRange, EnvObservation, EpisodeWorld
+from lefleet.sim.world import Action
 
 NOTICEABLE = 0.01
 """Less progress than this does not count."""
@@ -39,48 +36,54 @@ class Move(NamedTuple):
 class Actor(Protocol):
     """Decides one episode's actions."""
 
-    def move(self, raw: RawObservation, proposed: Action, progress: float) -> Move:
+    def move(self, proposed: Action, progress: float) -> Move:
         """`proposed` is the policy's action, zeros where no policy acts."""
         ...
 
 
 class _PolicyActs:
-    def move(self, raw: RawObservation, proposed: Action, progress: float) -> Move:  # noqa: ARG002
-        return Move(proposed, np.clip(proposed, -1.0, 1.0))
+    def __init__(self, actions: ActionRange) -> None:
+        self._actions = actions
+
+    def move(self, proposed: Action, progress: float) -> Move:  # noqa: ARG002
+        return Move(proposed, self._actions.clip(proposed))
 
 
 class _ExpertActs:
-    def __init__(self, expert: Expert, noise: float, seed: int) -> None:
+    def __init__(
+        self, expert: Callable[[], Action], actions: ActionRange, noise: float, seed: int
+    ) -> None:
         self._expert = expert
-        self._noise = noise
+        self._actions = actions
+        self._noise = noise * actions.scale
         self._random = np.random.default_rng(seed)
 
-    def move(self, raw: RawObservation, proposed: Action, progress: float) -> Move:  # noqa: ARG002
-        label = self._expert.act(raw)
-        if not self._noise:
+    def move(self, proposed: Action, progress: float) -> Move:  # noqa: ARG002
+        label = self._expert()
+        if not self._noise.any():
             return Move(label, label)
         disturbed = label + self._random.normal(0.0, self._noise, label.shape).astype(np.float32)
-        return Move(np.clip(disturbed, -1.0, 1.0), label)
+        return Move(self._actions.clip(disturbed), label)
 
 
 class _ExpertLabels:
-    def __init__(self, expert: Expert) -> None:
+    def __init__(self, expert: Callable[[], Action]) -> None:
         self._expert = expert
 
-    def move(self, raw: RawObservation, proposed: Action, progress: float) -> Move:  # noqa: ARG002
-        return Move(proposed, self._expert.act(raw))
+    def move(self, proposed: Action, progress: float) -> Move:  # noqa: ARG002
+        return Move(proposed, self._expert())
 
 
 class _ExpertTakesOver:
-    def __init__(self, expert: RecoveringExpert, patience: int) -> None:
+    def __init__(self, expert: Callable[[], Action], patience: int) -> None:
         self._expert = expert
         self._patience = patience
         self._best = 0.0
         self._stalled = 0
 
-    def move(self, raw: RawObservation, proposed: Action, progress: float) -> Move:
+    def move(self, proposed: Action, progress: float) -> Move:
         if self._stalled >= self._patience:
-            label = self._expert.act(raw)
+            label = self._expert()
             return Move(label, label)
         if progress >= self._best + NOTICEABLE:
             self._best, self._stalled = progress, 0
@@ -89,88 +92,45 @@ class _ExpertTakesOver:
         return Move(proposed, None)
 
 
-def make_actor(behaviour: Behaviour, task: str, seed: int) -> Actor:
+def make_actor(behaviour: Behaviour, world: EpisodeWorld, seed: int) -> Actor:
     """A fresh actor for one episode."""
     match behaviour:
         case Act():
-            return _PolicyActs()
+            return _PolicyActs(world.actions)
         case Demonstrate(noise=noise):
-            return _ExpertActs(Expert(task), noise, seed)
+            return _ExpertActs(world.expert(takes_over=False), world.actions, noise, seed)
         case Relabel():
-            return _ExpertLabels(Expert(task))
+            return _ExpertLabels(world.expert(takes_over=False))
         case TakeOver(patience=patience):
-            return _ExpertTakesOver(RecoveringExpert(task), patience)
-
-
-_EVERY = 2
-
-
-class Film:
-    """Films a simulation; where that is impossible, reports why instead of failing the episode."""
-
-    def __init__(self, sim: Any) -> None:
-        self._frames: list[RenderedFrame] = []
-        self._problem = ""
-        self._steps = 0
-        try:
-            self._renderer: Renderer | None = Renderer(sim)
-        except NoGraphics as error:
-            self._renderer = None
-            self._problem = str(error)
-        self.shoot()
-
-    def shoot(self) -> None:
-        if self._renderer is not None and self._steps % _EVERY == 0:
-            self._frames.append(self._renderer.frame())
-        self._steps += 1
-
-    def write(self, path: Path) -> str:
-        """Write the film; returns why it could not, or an empty string."""
-        if self._renderer is None:
-            return self._problem
-        self._renderer.close()
-        import av
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        height, width, _ = self._frames[0].shape
-        with av.open(str(path), "w") as container:
-            stream = container.add_stream("h264", rate=FPS // _EVERY)
-            stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-            for image in self._frames:
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-            container.mux(stream.encode())
-        return ""
+            return _ExpertTakesOver(world.expert(takes_over=True), patience)
 
 
 class Episode:
     """Starts at construction; `step` until `ended`, then `finish` once."""
 
-    def __init__(self, planned: PlannedEpisode, world: World, batch: EpisodeBatch) -> None:
+    def __init__(self, planned: PlannedEpisode, world: EpisodeWorld, batch: EpisodeBatch) -> None:
         self.planned = planned
         self.world = world
         self.ended = False
         self._batch = batch
-        self._limit = episode_limit(batch, planned.task)
-        self._actor = make_actor(batch.behaviour, planned.task, planned.seed)
-        self._raw = world.reset(planned.seed)
-        self._start = hashlib.sha256(self._raw.tobytes()).hexdigest()[:16]
-        self.observation = encode(self._raw, planned.task)
+        self.observation: EnvObservation = world.reset(planned.seed, planned.number)
+        self._limit = episode_limit(batch, world)
+        self._actor = make_actor(batch.behaviour, world, planned.seed)
         self._success = False
         self._steps = 0
-        self._taught: list[tuple[EncodedObservation, Action]] = []
-        self._film = Film(world.sim) if planned.video else None
+        self._taught: list[tuple[EnvObservation, Action]] = []
+        self._film = Film(world.camera, world.fps) if planned.video else None
 
     def step(self, proposed: Action) -> None:
         """One control step with the policy's `proposed` action, zeros where no policy acts."""
-        move = self._actor.move(self._raw, proposed, self.world.progress)
+        move = self._actor.move(proposed, self.world.progress)
         if move.label is not None and self.planned.frames:
             self._taught.append((self.observation, move.label))
         outcome = self.world.step(move.execute)
         self._steps += 1
-        self._raw = outcome.raw
-        self.observation = encode(outcome.raw, self.planned.task)
-        self._success = outcome.success
-        self.ended = outcome.success or self._steps >= self._limit
+        self.observation = outcome.observation
+        self._success = self._success or outcome.success
+        self.ended = outcome.ended or self._steps >= self._limit
         if self._film is not None:
             self._film.shoot()
 
@@ -178,7 +138,8 @@ class Episode:
         """Write what is to be kept and report."""
         kept = bool(self._taught) and (self._success or self._batch.keep_failures)
         if kept:
-            _write_frames(Path(self.planned.frames), self._taught)
+            frames = [(self.world.frame(seen), label) for seen, label in self._taught]
+            _write_frames(Path(self.planned.frames), frames)
         problem = self._film.write(Path(self.planned.video)) if self._film is not None else ""
         return Finished(
             task=self.planned.task,
@@ -192,26 +153,26 @@ class Episode:
             frames=self.planned.frames if kept else "",
             video="" if problem else self.planned.video,
             video_problem=problem,
-            start=self._start,
+            start=self.world.start,
         )
 
 
-def episode_limit(batch: EpisodeBatch, task: str) -> int:
+def episode_limit(batch: EpisodeBatch, world: EpisodeWorld) -> int:
     """Steps before an episode is cut off. An expert that takes over gets as many again."""
-    limit = batch.episode_length or TASKS[task].horizon
-    return min(2 * limit, MAX_STEPS) if isinstance(batch.behaviour, TakeOver) else limit
+    limit = batch.episode_length or world.horizon
+    twice = 2 * limit if isinstance(batch.behaviour, TakeOver) else limit
+    return min(twice, world.max_steps)
 
 
-def _write_frames(path: Path, taught: list[tuple[EncodedObservation, Action]]) -> None:
+def _write_frames(path: Path, taught: Sequence[tuple[dict[str, npt.NDArray[Any]], Action]]) -> None:
     """All at once under the final name, so that a file that exists is complete."""
     partial = path.with_suffix(".partial")
+    columns: dict[str, Any] = {}
+    for key in taught[0][0]:
+        columns[key] = np.stack([frame[key] for frame, _ in taught])
+    columns["action"] = np.stack([label for _, label in taught]).astype(np.float32)
     with partial.open("wb") as file:
-        np.savez(
-            file,
-            state=np.stack([observation.state for observation, _ in taught]),
-            environment=np.stack([observation.environment for observation, _ in taught]),
-            action=np.stack([label for _, label in taught]).astype(np.float32),
-        )
+        np.savez(file, **columns)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

@@ -1,5 +1,7 @@
 """What a rollout worker is asked, and what it answers."""
 
+from msgspec import field
+
 from lefleet.records.border import Strict
 
 BEGUN = b"begun"
@@ -40,6 +42,9 @@ class PlannedEpisode(Strict, frozen=True, kw_only=True):
     not its neighbours still have to be run."""
     task: str
     seed: int
+    number: int = 0
+    """Of the seed in its block, from 0 on. Environments with a finite list of initial states take
+    the one of this number."""
     frames: str = ""
     """Where to write the labelled frames (.npz); empty: nowhere."""
     video: str = ""
@@ -57,10 +62,12 @@ class EpisodeBatch(Strict, frozen=True, kw_only=True):
     """Folder of the policy; empty where none acts."""
     label: str = ""
     """Comes back with every episode."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Flags of the LeRobot environment that the episodes run in. Empty: LeFleet's simulation."""
     seed: int = 0
     """Seeds policies that sample."""
     episode_length: int = 0
-    """Steps before an episode is cut off; 0: the task's horizon."""
+    """Steps before an episode is cut off; 0: the task's horizon, or the environment's limit."""
     keep_failures: bool = False
     """Write frames of failed episodes too."""
 
@@ -83,3 +90,24 @@ class Finished(Strict, frozen=True, kw_only=True):
     video_problem: str = ""
     start: str = ""
     """Digest of the initial state."""
+
+
+class EnvironmentDescription(Strict, frozen=True, kw_only=True):
+    """What a LeRobot environment offers to policies."""
+
+    type: str
+    tasks: dict[str, str]
+    """The texts of its tasks, by name: the group and the number that lerobot-eval reports."""
+    steps: dict[str, int]
+    """Steps before an episode is cut off, by task."""
+    fps: int
+    observations: dict[str, tuple[int, ...]]
+    """Shapes by LeRobot's names, as policies get them. Images: channels, height, width."""
+    action: int
+    """Numbers in an action."""
+    initial_states: int = 0
+    """Initial states of each task, where there is a finite list; 0: one for every seed."""
+    has_expert: bool = False
+    """Whether its package has registered one that demonstrates."""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of columns in datasets, by LeRobot's names, where the package says them."""

@@ -1,17 +1,24 @@
 """A LeRobot checkpoint as a batch of actions, computed as LeRobot's own evaluation does."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from lerobot.configs import PreTrainedConfig
 from lerobot.envs.utils import preprocess_observation
-from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+from lerobot.policies.factory import get_policy_class, make_policy, make_pre_post_processors
+from lerobot.utils.constants import ACTION
 
-from lefleet.sim.encode import EncodedObservation
+import lerobot_policy_lefleet  # noqa: F401 - registers a step that checkpoints may have
+from lefleet.records.checkpoint import leave_out_download
+from lefleet.rollouts.worlds import EnvObservation
+
+if TYPE_CHECKING:
+    from lefleet.rollouts.environments import Environment
 
 
 class BatchPolicy:
@@ -21,18 +28,29 @@ class BatchPolicy:
     another number of rows, and an episode must not depend on how many others are still running.
     """
 
-    def __init__(self, checkpoint: str, device: str) -> None:
+    def __init__(
+        self, checkpoint: str, device: str, environment: "Environment | None" = None
+    ) -> None:
+        """`environment`: the one that the policy acts in, None for LeFleet's simulation."""
         config = PreTrainedConfig.from_pretrained(checkpoint)
         config.pretrained_path = checkpoint
         config.device = device
-        self._policy = get_policy_class(config.type).from_pretrained(checkpoint, config=config)
+        leave_out_download(config)
+        if environment is None:
+            policy_class = get_policy_class(config.type)
+            self._policy = policy_class.from_pretrained(checkpoint, config=config)
+        else:
+            self._policy = make_policy(config, env_cfg=environment.config)
         self._policy.to(device).eval()
         self._before, self._after = make_pre_post_processors(
             policy_cfg=config,
             pretrained_path=checkpoint,
             preprocessor_overrides={"device_processor": {"device": device}},
         )
-
+        # LeFleet's own simulation needs none.
+        self._observed, self._executed = _between(environment, config)
+        self._device = device
+        self._is_mixed = bool(config.use_amp)
         self._steps_per_plan = _steps_per_plan(config)
         self._planned: deque[torch.Tensor] = deque()
 
@@ -45,29 +63,43 @@ class BatchPolicy:
         self._after.reset()
 
     def act(
-        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
+        self, observations: Sequence[EnvObservation], instructions: Sequence[str]
     ) -> npt.NDArray[np.float32]:
         """One action per row."""
         if not self._planned:
             self._plan(observations, instructions)
-        return self._after(self._planned.popleft()).to("cpu").numpy()
+        action = self._after(self._planned.popleft())
+        if self._executed is not None:
+            action = self._executed({ACTION: action})[ACTION]
+        actions: npt.NDArray[np.float32] = action.to("cpu").numpy()
+        return actions
 
-    def _plan(
-        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
-    ) -> None:
-        batch = preprocess_observation(
-            {
-                "agent_pos": np.stack([one.state for one in observations]),
-                "environment_state": np.stack([one.environment for one in observations]),
-            }
-        )
+    def _plan(self, observations: Sequence[EnvObservation], instructions: Sequence[str]) -> None:
+        batch = preprocess_observation(_stacked(observations))
         batch["task"] = list(instructions)
-        with torch.inference_mode():
+        if self._observed is not None:
+            batch = self._observed(batch)
+        with torch.inference_mode(), self._precision():
             if self._steps_per_plan == 1:
                 self._planned.append(self._policy.select_action(self._before(batch)))
             else:
                 chunk = self._policy.predict_action_chunk(self._before(batch))
                 self._planned.extend(chunk[:, : self._steps_per_plan].unbind(1))
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(torch.device(self._device).type) if self._is_mixed else nullcontext()
+
+
+def _between(environment: "Environment | None", config: Any) -> tuple[Any, Any]:
+    """LeRobot's pipelines for what is observed and what is executed in an environment."""
+    return environment.processors(config) if environment else (None, None)
+
+
+def _stacked(rows: Sequence[Any]) -> Any:
+    """Rows of observations as the batch that a vector environment observes."""
+    if isinstance(rows[0], Mapping):
+        return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
+    return np.stack(rows)
 
 
 def _steps_per_plan(config: Any) -> int:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -43,6 +43,11 @@ class Simulators:
                 yield msgspec.json.decode(line, type=Finished)
 
 
-def default_workers() -> int:
-    """One worker per core that this process may use."""
+def default_workers(device: str = "cpu", env: Mapping[str, str] | None = None) -> int:
+    """One worker per core that this process may use.
+
+    Policies for other environments are large, and every worker has its own copy: on a GPU, one.
+    """
+    if env and device != "cpu":
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,9 +3,9 @@
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -14,9 +14,11 @@ import numpy.typing as npt
 from lefleet.process.pool import DONE
 from lefleet.rollouts.episode import Episode
 from lefleet.rollouts.messages import BEGUN, Demonstrate, EpisodeBatch, Finished, PlannedEpisode
-from lefleet.sim.encode import ACTION_NAMES, EncodedObservation
-from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import World
+from lefleet.rollouts.metaworld import MetaWorld
+from lefleet.rollouts.worlds import EnvObservation, EpisodeWorld
+
+if TYPE_CHECKING:
+    from lefleet.rollouts.environments import Environment
 
 
 class Acting(Protocol):
@@ -25,8 +27,53 @@ class Acting(Protocol):
     def reset(self, seed: int) -> None: ...
 
     def act(
-        self, observations: Sequence[EncodedObservation], instructions: Sequence[str]
+        self, observations: Sequence[EnvObservation], instructions: Sequence[str]
     ) -> npt.NDArray[np.float32]: ...
+
+
+class Resources:
+    """Worlds and policies, kept between batches.
+
+    Worlds of LeRobot environments come in sets, one of every task: those that a batch does not need
+    wait for one that does.
+    """
+
+    def __init__(self, load_policy: "Callable[[str, Environment | None], Acting]") -> None:
+        self._load_policy = load_policy
+        self._environments: dict[str, Environment] = {}
+        self._policies: dict[tuple[str, str], Acting] = {}
+        self._idle: defaultdict[tuple[str, str], list[EpisodeWorld]] = defaultdict(list)
+
+    def policy(self, env: Mapping[str, str], checkpoint: str) -> Acting:
+        key = _name(env), checkpoint
+        if key not in self._policies:
+            environment = self._environment(env) if env else None
+            self._policies[key] = self._load_policy(checkpoint, environment)
+        return self._policies[key]
+
+    def take(self, env: Mapping[str, str], task: str) -> EpisodeWorld:
+        """A world that no episode runs in."""
+        name = _name(env)
+        if not self._idle[name, task]:
+            made = self._environment(env).worlds() if env else {task: MetaWorld(task)}
+            for other, world in made.items():
+                self._idle[name, other].append(world)
+        return self._idle[name, task].pop()
+
+    def give_back(self, env: Mapping[str, str], task: str, world: EpisodeWorld) -> None:
+        self._idle[_name(env), task].append(world)
+
+    def _environment(self, env: Mapping[str, str]) -> "Environment":
+        from lefleet.rollouts.environments import make_environment
+
+        name = _name(env)
+        if name not in self._environments:
+            self._environments[name] = make_environment(env)
+        return self._environments[name]
+
+
+def _name(env: Mapping[str, str]) -> str:
+    return msgspec.json.encode(env, order="deterministic").decode()
 
 
 class Engine:
@@ -36,13 +83,13 @@ class Engine:
     """
 
     def __init__(
-        self, load_policy: Callable[[str], Acting], on_begin: Callable[[], None] = lambda: None
+        self,
+        load_policy: "Callable[[str, Environment | None], Acting]",
+        on_begin: Callable[[], None] = lambda: None,
     ) -> None:
-        self._load_policy = load_policy
+        self._resources = Resources(load_policy)
         self._on_begin = on_begin
         self._has_begun = False
-        self._policies: dict[str, Acting] = {}
-        self._idle_worlds: defaultdict[str, list[World]] = defaultdict(list)
 
     def run(self, batch: EpisodeBatch) -> Iterator[Finished]:
         """Yields every episode as it ends."""
@@ -50,13 +97,15 @@ class Engine:
         episodes = []
         for planned in batch.episodes:
             with _named(planned):
-                episodes.append(Episode(planned, self._take_world(planned.task), batch))
+                world = self._resources.take(batch.env, planned.task)
+                episodes.append(Episode(planned, world, batch))
+        first = episodes[0]
         # Rows without an episode, and rows whose episode has ended, keep some valid observation.
-        rows = [episodes[0].observation] * batch.size
-        instructions = [TASKS[episodes[0].planned.task].instruction] * batch.size
+        rows = [first.observation] * batch.size
+        instructions = [first.world.instruction] * batch.size
         for episode in episodes:
-            instructions[episode.planned.row] = TASKS[episode.planned.task].instruction
-        nothing = np.zeros((batch.size, len(ACTION_NAMES)), np.float32)
+            instructions[episode.planned.row] = episode.world.instruction
+        nothing = np.zeros((batch.size, len(first.world.actions.low)), np.float32)
         running = episodes
         if not self._has_begun:
             self._has_begun = True
@@ -70,21 +119,15 @@ class Engine:
                     episode.step(actions[episode.planned.row])
                 if episode.ended:
                     yield episode.finish()
-                    self._idle_worlds[episode.planned.task].append(episode.world)
+                    self._resources.give_back(batch.env, episode.planned.task, episode.world)
             running = [episode for episode in running if not episode.ended]
 
     def _policy_of(self, batch: EpisodeBatch) -> Acting | None:
         if isinstance(batch.behaviour, Demonstrate):
             return None
-        if batch.checkpoint not in self._policies:
-            self._policies[batch.checkpoint] = self._load_policy(batch.checkpoint)
-        policy = self._policies[batch.checkpoint]
+        policy = self._resources.policy(batch.env, batch.checkpoint)
         policy.reset(batch.seed)
         return policy
-
-    def _take_world(self, task: str) -> World:
-        idle = self._idle_worlds[task]
-        return idle.pop() if idle else World(task)
 
 
 @contextmanager
@@ -103,10 +146,10 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def load_policy(checkpoint: str) -> Acting:
+    def load_policy(checkpoint: str, environment: "Environment | None") -> Acting:
         from lefleet.rollouts.policy import BatchPolicy
 
-        return BatchPolicy(checkpoint, device)
+        return BatchPolicy(checkpoint, device, environment)
 
     def answer(line: bytes) -> None:
         answers.write(line + b"\n")

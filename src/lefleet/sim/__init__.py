@@ -10,8 +10,8 @@ stock `lerobot-train` and `lerobot-eval`: LeRobot imports the modules of this pa
     render   off-screen frames, and the OpenGL library for them
     plugin   the gym environment and LeRobot's registry entry
 
-Imports nothing of lefleet but `errors`. `rollouts` steps `world` directly; LeRobot's own
-programs come in through `plugin`.
+Imports nothing of lefleet but `errors` and `experts`. `rollouts` steps `world` directly; LeRobot's
+own programs come in through `plugin`.
 """
 
 from lefleet.sim.render import choose_graphics

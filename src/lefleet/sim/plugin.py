@@ -1,5 +1,6 @@
 """The gym environment for LeRobot's own programs, and its registry entry `lefleet_metaworld`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +12,7 @@ from lerobot.envs.configs import EnvConfig
 from lerobot.envs.utils import freeze_after_episode_end
 from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
 
+import lefleet.experts
 from lefleet.sim.encode import (
     ACTION_NAMES,
     ENVIRONMENT_NAMES,
@@ -21,7 +23,7 @@ from lefleet.sim.encode import (
 )
 from lefleet.sim.render import NoGraphics, Renderer
 from lefleet.sim.tasks import TASKS, resolve_tasks
-from lefleet.sim.world import MAX_STEPS, World
+from lefleet.sim.world import MAX_STEPS, Action, Expert, RawObservation, World
 
 if TYPE_CHECKING:
     from lefleet.sim.render import RenderedFrame
@@ -49,6 +51,7 @@ class MetaWorldEnv(gym.Env):
         self._renderer: Renderer | None = None
         self._graphics_missing = False
         self._steps = 0
+        self.raw: RawObservation = np.empty(0)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(ACTION_NAMES),), np.float32)
         self.observation_space = gym.spaces.Dict(
             agent_pos=_box(len(STATE_NAMES)), environment_state=_box(len(ENVIRONMENT_NAMES))
@@ -61,10 +64,12 @@ class MetaWorldEnv(gym.Env):
         if seed is None:
             seed = int(self.np_random.integers(2**31))
         self._steps = 0
-        return self._observe(self._world.reset(seed)), {"is_success": False, "progress": 0.0}
+        self.raw = self._world.reset(seed)
+        return self._observe(self.raw), {"is_success": False, "progress": 0.0}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         outcome = self._world.step(action)
+        self.raw = outcome.raw
         self._steps += 1
         truncated = not outcome.success and self._steps >= self._max_episode_steps
         info = {"is_success": outcome.success, "progress": outcome.progress}
@@ -138,3 +143,15 @@ class LeFleetMetaWorld(EnvConfig):
             make = freeze_after_episode_end(partial(MetaWorldEnv, task, **self.gym_kwargs))
             groups[task] = {0: vector([make] * n_envs, autoreset_mode=mode)}
         return groups
+
+
+def _make_expert(env: MetaWorldEnv) -> Callable[[dict[str, Any]], Action]:
+    expert = Expert(env.task)
+    return lambda _: expert.act(env.raw)
+
+
+lefleet.experts.register(
+    ENV_TYPE,
+    _make_expert,
+    columns={ACTION: ACTION_NAMES, OBS_STATE: STATE_NAMES, OBS_ENV_STATE: ENVIRONMENT_NAMES},
+)

@@ -99,20 +99,23 @@ TASK_SETS: dict[str, tuple[str, ...]] = {
 BY_INSTRUCTION: dict[str, str] = {task.instruction: task.name for task in TASKS.values()}
 
 
-def resolve_tasks(names: Iterable[str]) -> tuple[str, ...]:
-    """Expand task sets, accept `push-v3` for `push`, drop repeats; unknown names are BadInput."""
+def resolve_tasks(names: Iterable[str], elsewhere: str = "") -> tuple[str, ...]:
+    """Expand task sets, accept `push-v3` for `push`, drop repeats; unknown names are BadInput, with
+    `elsewhere` as what to do for a task that is not MetaWorld's."""
     resolved: dict[str, None] = {}
     for name in names:
         for member in TASK_SETS.get(name.lower(), (name.removesuffix("-v3"),)):
             if member not in TASKS:
-                raise _unknown(name)
+                raise _unknown(name, elsewhere)
             resolved[member] = None
     if not resolved:
         raise BadInput("tasks: none given.", f"Name a task or a set: {', '.join(TASK_SETS)}.")
     return tuple(resolved)
 
 
-def _unknown(name: str) -> BadInput:
+def _unknown(name: str, elsewhere: str) -> BadInput:
     near = difflib.get_close_matches(name, [*TASKS, *TASK_SETS], n=3)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Sets: {', '.join(TASK_SETS)}."
-    return BadInput(f"tasks: no MetaWorld task or task set is called {name!r}.", hint)
+    return BadInput(
+        f"tasks: no MetaWorld task or task set is called {name!r}.", f"{hint} {elsewhere}".strip()
+    )

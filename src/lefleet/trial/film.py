@@ -9,16 +9,16 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
 
 from lefleet.robots.command import parse_command
 from lefleet.robots.scene import Scene, SimExtras
-from lefleet.rollouts.episode import Film
-from lefleet.sim.encode import ACTION_NAMES
-from lefleet.sim.render import GL_REMEDY, graphics_problem
+from lefleet.rollouts.film import Film
+from lefleet.sim.encode import ACTION_NAMES, FPS
+from lefleet.sim.render import GL_REMEDY, Renderer, graphics_problem
 from lefleet.sim.world import MAX_STEPS
 from lefleet.trial.members import take_stdout
 from lefleet.trial.messages import Filmed, FilmWork
@@ -29,14 +29,14 @@ _LOWEST_PRIORITY = 19
 def film(work: FilmWork, scene: Scene) -> Filmed:
     """Write the film; it has its name only when it is complete."""
     path = Path(work.path)
-    partial = path.with_suffix(f".partial{path.suffix}")
+    unfinished = path.with_suffix(f".partial{path.suffix}")
     scene.start(work.seed)
-    recording = Film(scene.world.sim)
+    recording = Film(partial(Renderer, scene.world.sim), FPS)
     for _ in repeat(work, scene):
         recording.shoot()
-    problem = recording.write(partial)
+    problem = recording.write(unfinished)
     if not problem:
-        partial.replace(path)
+        unfinished.replace(path)
     return Filmed(path=work.path, problem=problem)
 
 
