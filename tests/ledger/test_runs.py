@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from lefleet.ledger.config_change import ConfigChange
 from tests.loop.states import decision, gate
 
 
@@ -50,7 +51,7 @@ def test_the_same_state_again_changes_nothing(ledger):
 def test_events_of_a_run_tell_who_did_it(ledger):
     ledger.create_run("s", {}, {"run": "r", "cycle": 2}, by="anna")
     ledger.request_stop("s", by="ben (token)")
-    ledger.resume_run("s", {"cycles": 3}, by="cleo")
+    ledger.resume_run("s", ConfigChange({"cycles": 3}, {}, {}, None), by="cleo")
     told = {event.kind: event.data for event in ledger.events("s")}
     assert told["run_created"] == {"origin": "r:2", "by": "anna"}
     assert told["stop_requested"] == {"by": "ben (token)"}

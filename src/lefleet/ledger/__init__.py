@@ -3,6 +3,7 @@
     schema          the tables, and their rows as typed values
     connect         open a ledger to write or to read: create, migrate, or refuse it
     store           typed questions and answers about runs, stages, decisions and events
+    config_change   another config for a run that is resumed
     feed            the newest events first, for pages that stay open
     episodes        the episodes that gates judged
     approvals       questions to people, and their answers

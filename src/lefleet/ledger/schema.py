@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from lefleet.records import Record, Request
 
-REVISION = "0004"
+REVISION = "0005"
 """Of the newest migration; readers compare it with the file's."""
 
 metadata = MetaData()
@@ -49,6 +49,7 @@ run = Table(
     Column("budgets", JSON(none_as_null=True)),
     Column("origin", JSON(none_as_null=True)),
     Column("constitution", JSON(none_as_null=True)),
+    Column("corrections", JSON(none_as_null=True)),
 )
 
 attempt = Table(
@@ -283,6 +284,13 @@ class RunRow(NamedTuple):
     """The run that it started from, with all that it took from there."""
     constitution: dict[str, Any] | None = None
     """The rules that hold; None in runs of older ledgers."""
+    corrections: dict[str, Any] | None = None
+    """Other fields of the config that were changed after the begin, as they hold now."""
+
+    @property
+    def corrected_config(self) -> dict[str, Any]:
+        """As it holds now, but for budgets."""
+        return self.config | (self.corrections or {})
 
 
 class AttemptRow(NamedTuple):

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, case, func, insert, select, update
+from sqlalchemy import Engine, case, func, insert, select, update
 
 from lefleet.ledger import schema
 from lefleet.ledger.approvals import ApprovalStore
+from lefleet.ledger.config_change import ConfigChange, change_config
 from lefleet.ledger.episodes import EpisodeStore
 from lefleet.ledger.feed import EventFeed
 from lefleet.ledger.labels import LabelStore
@@ -127,14 +128,14 @@ class Ledger:
             )
             insert_event(connection, run, "stop_requested", _person(by))
 
-    def resume_run(self, run: str, budgets: dict[str, Any] | None = None, *, by: str = "") -> None:
+    def resume_run(self, run: str, change: ConfigChange | None = None, *, by: str = "") -> None:
         """Set the run to running again; attempts before this do not count any more.
 
-        `budgets` replace those that held before, with an event that names what changed.
+        A `change` of its config is made with events that name what changed.
         """
         with self._engine.begin() as connection:
-            if budgets is not None:
-                _change_budgets(connection, run, budgets)
+            if change is not None:
+                change_config(connection, run, change, _person(by))
             connection.execute(
                 update(schema.run)
                 .where(schema.run.c.id == run)
@@ -329,15 +330,6 @@ class Ledger:
 def _person(by: str) -> dict[str, str]:
     """Who did it, in an event; nothing where nobody said."""
     return {"by": by} if by else {}
-
-
-def _change_budgets(connection: Connection, run: str, budgets: dict[str, Any]) -> None:
-    row = run_row(connection.execute(select(schema.run).filter_by(id=run)).one())
-    before = row.budgets or row.config.get("budgets", {})
-    connection.execute(update(schema.run).where(schema.run.c.id == run).values(budgets=budgets))
-    changes = {name: [before.get(name), now] for name, now in budgets.items()}
-    changes = {name: both for name, both in changes.items() if both[0] != both[1]}
-    insert_event(connection, run, "budgets_changed", {"budgets": changes})
 
 
 def _end(attempt: AttemptRow, ended_at: float | None) -> float:
