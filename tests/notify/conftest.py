@@ -15,7 +15,9 @@ import pytest
 
 from lefleet.ledger import Ledger, open_ledger
 from lefleet.ledger.notifications import NotificationRow
-from lefleet.notify import notify_new, outbox
+from lefleet.notify import notify_new
+from lefleet.notify.sender import LOCK
+from lefleet.process.errand import started
 from lefleet.records import NotifyPlan
 from tests.permissive import VALUE, VARIABLE
 
@@ -117,13 +119,13 @@ class Told:
     @property
     def sender(self) -> int:
         """Process id of the newest sender."""
-        return outbox._started[self.folder].pid
+        return started[self.folder / LOCK].pid
 
     def settled(self) -> None:
         wait_for(lambda: "pending" not in self.states, "messages to be sent or given up")
 
     def exited(self) -> None:
-        outbox._started[self.folder].wait(DEADLINE_S)
+        started[self.folder / LOCK].wait(DEADLINE_S)
 
 
 @pytest.fixture
@@ -143,7 +145,7 @@ def told(tmp_path):
     yield make
     for one in made:
         one.ledger.close()
-        child = outbox._started.pop(one.folder, None)
+        child = started.pop(one.folder / LOCK, None)
         if child is not None and child.poll() is None:
             os.kill(child.pid, signal.SIGKILL)
             child.wait()

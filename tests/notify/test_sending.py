@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from lefleet.constitution import find, installed, rules_for
-from lefleet.notify import outbox
 from lefleet.notify.sender import LOCK, LOG, MAX_TRIES, Sender, backoff_s, channels, send_pending
 from lefleet.process import is_held
+from lefleet.process.errand import started
 from lefleet.records import NotifyPlan, RunConfig, Rung
 from tests.notify.conftest import wait_for
 
@@ -72,7 +72,7 @@ def test_a_plan_that_names_nobody_tells_nobody(told):
     run.event("run_finished", **END)
     run.notify()
     assert run.rows == []
-    assert run.folder not in outbox._started
+    assert run.folder / LOCK not in started
 
 
 def test_a_server_that_holds_a_message_does_not_hold_the_run(told, receiver):
@@ -268,7 +268,7 @@ def test_a_missing_variable_fails_at_once_with_the_remedy(sender, monkeypatch):
 def test_the_log_stays_small(sender, receiver, monkeypatch):
     monkeypatch.setattr("lefleet.notify.sender._LOG_BYTES", 2000)
     run, sending = sender(webhook=receiver.url)
-    for number in range(200):
+    for number in range(60):
         run.event("run_stopped", reason=str(number))
     run.notify()
     sending.run()

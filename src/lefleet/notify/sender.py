@@ -1,12 +1,11 @@
 """`lefleet notify exec WORKDIR RUN`: the process that sends a run's pending messages, and exits."""
 
-import fcntl
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from lefleet.ledger.notifications import NotificationRow
 from lefleet.notify.address import expand
 from lefleet.notify.channels import NotSent, post, run_command
 from lefleet.notify.messages import NotifyMessage, message
+from lefleet.process.errand import errand_lock
 from lefleet.records import NotifyPlan
 
 LOCK = ".notify.lock"
@@ -27,7 +27,6 @@ MAX_TRIES = 12
 FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 600.0
 _LOG_BYTES = 256 * 1024
-_LOCK_TRIES = 20
 
 
 class Channel(NamedTuple):
@@ -47,10 +46,10 @@ def send_pending(workdir: Path, run: str) -> int:
             row = ledger.run(run)
             if row is None:
                 raise BadInput(f"run: there is no run called {run} in {workdir}.")
-            plan = msgspec.convert(row.config.get("notify", {}), NotifyPlan)
+            plan = msgspec.convert(row.corrected_config.get("notify", {}), NotifyPlan)
             # Once more after the lock is free: who added a message meanwhile saw it held.
             while _pending(ledger, run):
-                with _sender_lock(folder) as is_mine:
+                with errand_lock(folder / LOCK) as is_mine:
                     if not is_mine:
                         return 0
                     Sender(ledger, row, folder, channels(plan, folder)).run()
@@ -178,37 +177,6 @@ def backoff_s(tries: int, chance: float) -> float:
     up to all by `chance`, so that many senders do not come back together."""
     longest = min(FIRST_WAIT_S * 2.0 ** (tries - 1), MAX_WAIT_S)
     return longest * (0.5 + 0.5 * chance)
-
-
-def lock_holder(folder: Path) -> int:
-    """Process id of the last sender of a run; 0 where there was none."""
-    try:
-        return int((folder / LOCK).read_text() or 0)
-    except FileNotFoundError:
-        return 0
-
-
-@contextmanager
-def _sender_lock(folder: Path) -> Iterator[bool]:
-    """Hold the lock that makes this process the only sender of a run; False when another has it.
-
-    Who looks whether there is a sender holds it for an instant, so one refusal is not enough.
-    """
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        for _ in range(_LOCK_TRIES):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(0.05)
-            else:
-                os.ftruncate(lock, 0)
-                os.pwrite(lock, str(os.getpid()).encode(), 0)
-                yield True
-                return
-        yield False
-    finally:
-        os.close(lock)
 
 
 def _pending(ledger: Ledger, run: str) -> list[NotificationRow]:
