@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from lefleet import TrainRequest, run_stage
 from lefleet.compat import train as entry
 from lefleet.compat.train import MemoryDataset, in_memory, is_suitable
 from lefleet.stages.folder import read_record
+from lefleet.stages.lerobot_train import CHANGES
 from tests.conftest import TASKS
 
 WINDOWS = {
@@ -98,3 +100,50 @@ def test_training_from_memory_gives_the_same_weights(demos, weak, tmp_path):
     assert run_stage(request, tmp_path).digest == read_record(weak).digest
     assert "served from memory" in (weak / "log.txt").read_text()
     assert "served from memory" not in (tmp_path / "log.txt").read_text()
+
+
+def test_corrections_need_a_lerobot_that_is_known(monkeypatch):
+    monkeypatch.setattr(entry, "is_known_lerobot", lambda: False)
+    monkeypatch.setenv(entry.CHANGES, '{"statistics": {"action": {"std": {"0": 1.0}}}}')
+    with pytest.raises(SystemExit, match="cannot be corrected"):
+        entry.main()
+
+
+def test_a_renamed_feature_keeps_its_statistics(demos, monkeypatch):
+    theirs = open_dataset(demos)
+    made = []
+    monkeypatch.setattr(
+        entry.lerobot_train, "make_train_eval_datasets", lambda config: (theirs, None)
+    )
+    names = {"observation.environment_state": "observation.objects"}
+    monkeypatch.setattr(
+        entry.lerobot_train,
+        "main",
+        lambda: made.append(
+            entry.lerobot_train.make_train_eval_datasets(SimpleNamespace(rename_map=names))
+        ),
+    )
+    monkeypatch.setenv(entry.CHANGES, '{"memory_data": false}')
+    entry.main()
+    assert made == [(theirs, None)]
+    statistics = theirs.meta.stats
+    assert statistics["observation.objects"] is statistics["observation.environment_state"]
+
+
+def test_swapped_features_swap_their_statistics():
+    top, hand = {"mean": 1}, {"mean": 2}
+    statistics = {"top": top, "hand": hand}
+    entry.rename(statistics, {"top": "hand", "hand": "top", "absent": "new"})
+    assert statistics == {"top": hand, "hand": top}
+
+
+def test_renaming_needs_a_lerobot_that_is_known(monkeypatch):
+    monkeypatch.setattr(entry, "is_known_lerobot", lambda: False)
+    monkeypatch.setattr(entry.lerobot_train, "main", lambda: None)
+    monkeypatch.setattr(entry.sys, "argv", ["train", '--rename_map={"a": "b"}'])
+    with pytest.raises(SystemExit, match="cannot be corrected"):
+        entry.main()
+
+
+def test_both_sides_name_the_variable_alike():
+    assert entry.CHANGES == CHANGES

@@ -72,54 +72,89 @@ def test_a_dataset_that_names_no_robot_gives_an_empty_name():
 
 def test_info_is_read_from_the_dataset_folder(tmp_path):
     (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "info.json").write_text(json.dumps({"fps": 5}))
-    assert read_info(dataset_record(root=str(tmp_path))) == {"fps": 5}
+    (tmp_path / "meta" / "info.json").write_text(json.dumps({"fps": 5, "features": FEATURES}))
+    assert read_info(tmp_path)["fps"] == 5
 
 
-def test_a_task_stands_in_a_dataset_as_its_instruction():
+@pytest.mark.parametrize(
+    "content",
+    ["{", "{}", "[1]", '{"features": 1}', '{"features": {"action": {"dtype": "float32"}}}', None],
+)
+def test_a_description_that_cannot_be_used_is_refused(tmp_path, content):
+    (tmp_path / "meta").mkdir()
+    if content is not None:
+        (tmp_path / "meta" / "info.json").write_text(content)
+    with pytest.raises(BadInput, match=r"cannot be read as a LeRobotDataset: meta/info\.json"):
+        read_info(tmp_path)
+
+
+SIMULATED = {"robot_type": ROBOT_TYPE}
+MINE = {"robot_type": "so101"}
+
+
+def test_a_task_of_the_simulation_stands_in_its_data_as_its_instruction():
     assert task_text("push") == PUSH
     assert task_text("push-v3") == PUSH
+    assert task_name(PUSH, SIMULATED) == "push"
 
 
 def test_a_text_of_the_datasets_own_stands_for_itself():
     assert task_text("fold the towel") == "fold the towel"
-    assert task_name("fold the towel") == "fold the towel"
+    assert task_name("fold the towel", SIMULATED) == "fold the towel"
 
 
 def test_a_set_stands_for_its_members_and_repeats_count_once():
-    texts = wanted_texts(["easy3", "push", "fold the towel"])
+    texts = wanted_texts(["easy3", "push", "fold the towel"], SIMULATED)
     assert texts == (PUSH, "carry the puck to the goal", DOOR, "fold the towel")
 
 
+@pytest.mark.parametrize("text", ["open the drawer", "drawer-open", "push", "all", "Easy3"])
+@pytest.mark.parametrize("info", [MINE, {}, {"robot_type": None}])
+def test_words_of_other_data_are_never_translated(text, info):
+    assert wanted_texts([text, text], info) == (text,)
+    assert task_name(text, info) == text
+    require_coverage({text: 1}, [text], "runs/demos", info)
+
+
 def test_data_that_has_every_task_is_accepted():
-    require_coverage({PUSH: 1, DOOR: 2, "more": 3}, ["push", "door-open"], "runs/demos")
+    available = {PUSH: 1, DOOR: 2, "more": 3}
+    require_coverage(available, ["push", "door-open"], "runs/demos", SIMULATED)
 
 
 def test_wanted_tasks_may_come_after_any_number_of_others():
     others = {f"other task {number}": 1000 for number in range(50)}
-    require_coverage(others | {PUSH: 1}, ["push"], "runs/demos")
+    require_coverage(others | {PUSH: 1}, ["push"], "runs/demos", SIMULATED)
 
 
-def test_nothing_wanted_is_always_covered():
-    require_coverage({}, [], "runs/demos")
+@pytest.mark.parametrize("info", [SIMULATED, MINE])
+def test_nothing_wanted_is_always_covered(info):
+    require_coverage({}, [], "runs/demos", info)
 
 
 def test_missing_tasks_are_named_shortly_beside_what_is_there():
     available = {PUSH: 2, "fold the towel": 1}
     with pytest.raises(BadInput) as caught:
-        require_coverage(available, ["push", "door-open", "reach"], "runs/demos")
+        require_coverage(available, ["push", "door-open", "reach"], "runs/demos", SIMULATED)
     assert caught.value.problem == "tasks: runs/demos has no episode of door-open, reach."
     assert caught.value.remedy.startswith("It has push (2), fold the towel (1).")
 
 
+def test_missing_tasks_of_other_data_are_named_in_its_own_words():
+    available = {"open the drawer": 2, PUSH: 1}
+    with pytest.raises(BadInput) as caught:
+        require_coverage(available, ["drawer-open", DOOR], "runs/mine", MINE)
+    assert caught.value.problem == f"tasks: runs/mine has no episode of drawer-open, {DOOR}."
+    assert caught.value.remedy.startswith(f"It has open the drawer (2), {PUSH} (1).")
+
+
 def test_a_task_with_no_episodes_is_missing():
     with pytest.raises(BadInput, match="no episode of push"):
-        require_coverage({PUSH: 0, DOOR: 1}, ["push"], "runs/demos")
+        require_coverage({PUSH: 0, DOOR: 1}, ["push"], "runs/demos", SIMULATED)
 
 
 def test_empty_data_is_said_to_be_empty():
     with pytest.raises(BadInput, match="It has no episodes"):
-        require_coverage({}, ["push"], "runs/demos")
+        require_coverage({}, ["push"], "runs/demos", SIMULATED)
 
 
 def policy(folder, inputs=None, outputs=None) -> CheckpointReference:

@@ -25,10 +25,10 @@ from lefleet import (
 from lefleet.records import encode
 from lefleet.sim.render import OFF
 from lefleet.stages.folder import StageFolder, read_record
-from lefleet.stages.lerobot_train import SMALL_STATE_ACT
 from lefleet.stages.references import find_checkpoint
 
 TASKS = ("push", "pick-place", "door-open")
+UNSCALED = dict.fromkeys(("STATE", "ENV", "ACTION", "VISUAL"), "IDENTITY")
 
 
 def start(request, folder: Path) -> "subprocess.Popen[bytes]":
@@ -178,7 +178,7 @@ def test_stock_lerobot_train_evaluates_in_our_environment(demos, tmp_path):
         "policy.dim_model": "32",
         "policy.n_heads": "2",
         "policy.use_vae": "false",
-        "policy.normalization_mapping": SMALL_STATE_ACT["normalization_mapping"],
+        "policy.normalization_mapping": json.dumps(UNSCALED),
         "env.discover_packages_path": "lefleet.sim",
         "env.type": "lefleet_metaworld",
         "env.task": "reach",

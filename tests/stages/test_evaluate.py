@@ -1,23 +1,18 @@
-"""Rates and summaries of an evaluation, and blocks that lerobot-eval runs."""
+"""Rates and summaries of an evaluation, and what becomes of it when files change."""
 
-import json
-import sys
-from pathlib import Path
+import re
+import shutil
 
-import msgspec
 import pytest
 
-from lefleet.errors import ChildKilled, StageFailed
+from lefleet.errors import StageFailed
 from lefleet.records import EvaluateRequest
-from lefleet.stages import evaluate, run_stage
-from lefleet.stages.evaluate import eval_command, rate, stock_episodes, summarise
-from lefleet.stages.folder import StageFolder
-from lefleet.stages.references import CheckpointReference
+from lefleet.stages import run_stage
+from lefleet.stages.evaluate import rate, summarise
+from lefleet.stages.gather import file_name
+from lefleet.stages.references import CheckpointReference, find_checkpoint
 from lefleet.stats import exact_interval
 from tests.samples import episode
-
-pytestmark = pytest.mark.usefixtures("any_program")
-"""They start small programs in LeRobot's place."""
 
 CHECKPOINT = CheckpointReference("/c/pretrained_model", "digest")
 
@@ -59,107 +54,37 @@ def test_a_summary_averages_progress_and_length():
     assert found.mean_length == 17.5
 
 
-REQUEST = EvaluateRequest(
-    checkpoint="/c",
-    tasks=("any",),
-    episodes_per_task=3,
-    seed=100,
-    env={"type": "pusht", "task": "PushT-v0"},
-)
-
-
-def test_the_command_names_policy_environment_and_block():
-    assert eval_command(REQUEST, "/c", Path("/out"))[1:] == (
-        "-m",
-        "lerobot.scripts.lerobot_eval",
-        "--policy.path=/c",
-        "--policy.device=cpu",
-        "--env.type=pusht",
-        "--env.task=PushT-v0",
-        "--eval.n_episodes=3",
-        "--eval.batch_size=3",
-        "--seed=100",
-        "--output_dir=/out",
+def test_episodes_of_a_checkpoint_that_changed_meanwhile_are_not_kept(checkpoint, tmp_path):
+    copied = tmp_path / "model"
+    shutil.copytree(find_checkpoint(str(checkpoint), "checkpoint").path, copied)
+    weights = copied / "model.safetensors"
+    before = weights.read_bytes()
+    request = EvaluateRequest(
+        checkpoint=str(copied),
+        tasks=("push",),
+        episodes_per_task=1,
+        episode_length=2,
+        videos_per_task=0,
     )
 
+    def change_it(update):
+        if update.unit == "episodes":
+            weights.write_bytes(b"new")
 
-def test_the_batch_is_no_larger_than_asked_for():
-    request = EvaluateRequest(checkpoint="/c", episodes_per_task=50, batch_size=4)
-    assert "--eval.batch_size=4" in eval_command(request, "/c", Path("/out"))
-
-
-@pytest.fixture
-def run_block(tmp_path, monkeypatch):
-    """Episodes of a block whose evaluation is a tiny program."""
-
-    def run(program: str) -> list:
-        def command(request, checkpoint, output):
-            return (sys.executable, "-c", program, str(output))
-
-        monkeypatch.setattr(evaluate, "eval_command", command)
-        with StageFolder(tmp_path / "evaluate", REQUEST) as stage:
-            return list(stock_episodes(REQUEST, "candidate", "/c", stage))
-
-    return run
-
-
-def reporting(*tasks: dict) -> str:
-    info = json.dumps({"per_task": list(tasks)})
-    return (
-        "import pathlib, sys; out = pathlib.Path(sys.argv[1]); out.mkdir(); "
-        f"(out / 'eval_info.json').write_text({info!r})"
-    )
-
-
-def task(number: int, successes: list[bool], rewards: list[float]) -> dict:
-    metrics = {"successes": successes, "max_rewards": rewards}
-    return {"task_group": "pusht", "task_id": number, "metrics": metrics}
-
-
-def test_every_reported_episode_has_its_task_and_seed(run_block):
-    lines = run_block(reporting(task(0, [True, False], [1, 0]), task(1, [False], [0])))
-    assert [(line.task, line.seed, line.success) for line in lines] == [
-        ("pusht-0", 100, True),
-        ("pusht-0", 101, False),
-        ("pusht-1", 100, False),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("success", "reward", "progress"),
-    [(True, 0.2, 1.0), (False, 0.4, 0.4), (False, 7.0, 0.99), (False, -3.0, 0.0)],
-)
-def test_progress_is_1_for_a_success_only(run_block, success, reward, progress):
-    (line,) = run_block(reporting(task(0, [success], [reward])))
-    assert line.progress == progress
-
-
-def test_a_failing_evaluation_is_reported_with_its_last_lines(run_block, tmp_path):
-    with pytest.raises(StageFailed, match=r"exited with code 1: .*no such environment") as caught:
-        run_block("raise SystemExit('ValueError: no such environment')")
-    assert str(tmp_path / "evaluate" / "log.txt") in caught.value.remedy
-
-
-def test_a_killed_evaluation_is_reported_with_its_signal(run_block):
-    with pytest.raises(ChildKilled, match=r"lerobot-eval was killed by SIGKILL"):
-        run_block("import os; os.kill(os.getpid(), 9)")
-
-
-def test_episodes_of_a_checkpoint_that_changed_meanwhile_are_not_kept(tmp_path, monkeypatch):
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.parent.mkdir()
-    weights.write_bytes(b"old")
-    (weights.parent / "config.json").write_text("{}")
-    program = f"{reporting(task(0, [True], [1]))}; open({str(weights)!r}, 'wb').write(b'new')"
-    argv = (sys.executable, "-c", program)
-    monkeypatch.setattr(evaluate, "eval_command", lambda *of: (*argv, str(of[-1])))
-    request = msgspec.structs.replace(REQUEST, checkpoint=str(weights.parent))
     with pytest.raises(StageFailed, match="checkpoint: its content has changed"):
-        run_stage(request, tmp_path / "evaluate")
+        run_stage(request, tmp_path / "evaluate", change_it)
     assert not (tmp_path / "evaluate" / "record.json").exists()
-    weights.write_bytes(b"old")
-    program = reporting(task(0, [False], [0]))
-    monkeypatch.setattr(
-        evaluate, "eval_command", lambda *of: (sys.executable, "-c", program, str(of[-1]))
-    )
+    assert (tmp_path / "evaluate" / "episodes.jsonl").read_bytes() == b""
+    weights.write_bytes(before)
     assert run_stage(request, tmp_path / "evaluate").result.overall.successes == 0
+
+
+@pytest.mark.parametrize("task", ["../../etc", "put the mug\non the plate", ".", "x" * 300, "ä"])
+def test_any_task_has_a_name_for_files(task):
+    name = file_name(task)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name)
+    assert name != file_name(task + "!")
+
+
+def test_a_plain_name_of_a_task_names_its_files():
+    assert file_name("button-press.v2") == "button-press.v2"

@@ -11,6 +11,7 @@ import pytest
 from lefleet.errors import BadInput
 from lefleet.sim.render import GL_REMEDY, OFF
 from lefleet.stages import run_stage
+from lefleet.stages.environment import begun_tasks
 from lefleet.stages.films import (
     FILMS,
     JudgedPair,
@@ -23,14 +24,8 @@ from lefleet.stages.films import (
 )
 from lefleet.stages.folder import RECORD, REQUEST
 from lefleet.stages.run import execute
-from lefleet.stages.verdict import Trial, simulated_order
+from lefleet.stages.verdict import Trial, gate_order
 from tests.gates import copied, request_of
-from tests.stages.test_compare import request
-
-
-@pytest.fixture(scope="session")
-def comparison(once, checkpoint, weak):
-    return once(request(checkpoint, weak), "comparison")
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def judged(gate: Path) -> list[JudgedPair]:
     lines = [json.loads(line) for line in (gate / "episodes.jsonl").read_text().splitlines()]
     ended = {(one["policy"], Trial(one["task"], one["seed"])): one["success"] for one in lines}
     pairs = json.loads((gate / RECORD).read_text())["gate"]["pairs"]
-    order = simulated_order(request_of(gate))[:pairs]
+    order = gate_order(request_of(gate), begun_tasks(request_of(gate), gate))[:pairs]
     return [JudgedPair(one, ended["candidate", one], ended["baseline", one]) for one in order]
 
 
@@ -59,7 +54,8 @@ def frames(path: Path) -> int:
 
 
 def test_episodes_of_a_film_equal_those_of_the_gate(gate):
-    """Two pairs of one batch, and one of another: in all, rows that other episodes had beside."""
+    """Two pairs of one batch, and one of another: in all, rows that other episodes had beside. One
+    whose videos were removed can be asked for again."""
     first, second, last = (judged(gate)[at] for at in (0, 1, -1))
     made = film(gate, first.trial, second.trial, last.trial)
     assert [one.trial for one in made] == [first.trial, second.trial, last.trial]
@@ -71,6 +67,8 @@ def test_episodes_of_a_film_equal_those_of_the_gate(gate):
         for episode in (one.candidate, one.baseline):
             assert frames(gate / FILMS / episode.video) == episode.length // 2 + 1
         assert read_film(gate, one.task, one.seed) == one
+    (gate / FILMS / made[0].baseline.video).unlink()
+    assert read_film(gate, *first.trial) is None
 
 
 def test_a_film_says_where_it_differs_from_the_gate(gate):
@@ -174,13 +172,6 @@ def test_a_film_that_another_process_makes_is_left_to_it(gate):
         assert (mine, others) == ([trial], [])
 
 
-def test_a_film_whose_videos_were_removed_can_be_asked_for_again(gate):
-    trial = judged(gate)[0].trial
-    (made,) = film(gate, trial)
-    (gate / FILMS / made.baseline.video).unlink()
-    assert read_film(gate, *trial) is None
-
-
 def test_a_damaged_file_is_a_film_that_failed(gate):
     trial = judged(gate)[0].trial
     with claimed(gate, [trial]):
@@ -189,9 +180,9 @@ def test_a_damaged_file_is_a_film_that_failed(gate):
     assert read_film(gate, *trial).state == "failed"
 
 
-def test_another_environment_cannot_be_filmed(gate):
+def test_what_lerobot_eval_ran_for_an_older_version_cannot_be_filmed(gate):
     stock = msgspec.structs.replace(request_of(gate), env={"type": "libero"})
-    with pytest.raises(BadInput, match=r"libero.*lerobot-eval"):
+    with pytest.raises(BadInput, match=r"lerobot-eval ran its episodes"):
         film_pairs(stock, gate, [])
 
 

@@ -1,6 +1,7 @@
 """A stage's folder and its journal: used by one, cut off anywhere, committed once."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,8 +13,21 @@ from hypothesis import strategies as st
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, stop
-from lefleet.records import EpisodeRecord, EvaluateRequest, ExpertDemos
-from lefleet.stages.folder import Journal, StageFolder, read_record, write_durably
+from lefleet.records import (
+    CompareRequest,
+    EpisodeRecord,
+    EvaluateRequest,
+    ExpertDemos,
+    TrainRequest,
+)
+from lefleet.stages.folder import (
+    Journal,
+    StageFolder,
+    read_record,
+    read_request,
+    set_aside,
+    write_durably,
+)
 from tests.samples import dataset_record, episode
 
 LINES = [episode("push", 1), episode("tür-auf", 2, video='a "quoted"\nname'), episode("reach", 3)]
@@ -269,3 +283,122 @@ def test_fresh_removes_what_an_interrupted_run_left(tmp_path):
         (tmp_path / "dataset" / "meta").mkdir(parents=True)
         assert stage.fresh("dataset") == tmp_path / "dataset"
         assert not (tmp_path / "dataset").exists()
+
+
+def test_a_folder_that_is_set_aside_keeps_everything_and_makes_room(tmp_path):
+    for number in (1, 2):
+        with StageFolder(tmp_path / "a", REQUEST) as stage:
+            stage.log.write_text(f"attempt {number}")
+        kept = set_aside(tmp_path / "a")
+        assert kept == tmp_path / f"a-before-{number}"
+        assert (kept / "log.txt").read_text() == f"attempt {number}"
+        assert not (tmp_path / "a").exists()
+    with StageFolder(tmp_path / "a", EvaluateRequest(checkpoint="c")) as stage:
+        assert stage.is_new, "the folder may be used for another request"
+
+
+@pytest.mark.parametrize("kind", ["nothing", "an empty folder", "a lock"])
+def test_where_no_stage_was_nothing_is_set_aside(tmp_path, kind):
+    if kind != "nothing":
+        (tmp_path / "a").mkdir()
+    if kind == "a lock":
+        (tmp_path / "a" / ".lock").touch()
+    before = sorted(tmp_path.rglob("*"))
+    assert set_aside(tmp_path / "a") is None
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_of_something_else_is_never_set_aside(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").touch()
+    with pytest.raises(BadInput, match="not a stage's folder"):
+        set_aside(tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "chapter.txt").exists()
+
+
+def test_a_folder_in_which_a_process_works_is_not_set_aside(tmp_path):
+    with (
+        StageFolder(tmp_path / "a", REQUEST),
+        pytest.raises(StageFailed, match="Another process is working"),
+    ):
+        set_aside(tmp_path / "a")
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_name_that_is_taken_is_not_used_again(tmp_path):
+    (tmp_path / "a-before-1").symlink_to("nowhere")
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    assert set_aside(tmp_path / "a") == tmp_path / "a-before-2"
+
+
+def test_the_lock_of_a_folder_that_was_set_aside_meanwhile_is_not_enough(tmp_path, monkeypatch):
+    """Between opening the lock and locking it, the folder is set aside and another one begun."""
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    real = fcntl.flock
+
+    def replaced(*arguments) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        set_aside(tmp_path / "a")
+        with StageFolder(tmp_path / "a", REQUEST):
+            pass
+        real(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    with pytest.raises(StageFailed, match="Another process"), StageFolder(tmp_path / "a", REQUEST):
+        pass
+
+
+def test_another_request_is_told_how_to_start_anew(tmp_path):
+    with StageFolder(tmp_path / "a", REQUEST):
+        pass
+    with (
+        pytest.raises(BadInput, match="start anew with --restart"),
+        StageFolder(tmp_path / "a", ExpertDemos(tasks=("reach",))),
+    ):
+        pass
+
+
+def test_what_no_result_depends_on_may_differ_when_a_stage_is_resumed(tmp_path):
+    changes = [
+        (EvaluateRequest(checkpoint="c", workers=9), EvaluateRequest(checkpoint="c", workers=1)),
+        (TrainRequest(dataset="d"), TrainRequest(dataset="d", wandb=True)),
+    ]
+    for number, (begun, now) in enumerate(changes):
+        with StageFolder(tmp_path / str(number), begun):
+            pass
+        with StageFolder(tmp_path / str(number), now) as stage:
+            assert not stage.is_new
+        assert read_request(tmp_path / str(number)) == now, "the stage's process reads it"
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda device: TrainRequest(dataset="d", device=device),
+        lambda device: EvaluateRequest(checkpoint="c", device=device),
+        lambda device: CompareRequest(checkpoint="c", baseline="b", device=device),
+    ],
+    ids=["train", "evaluate", "compare"],
+)
+def test_a_stage_is_not_resumed_on_another_device(tmp_path, of):
+    with StageFolder(tmp_path / "a", of("cuda")):
+        pass
+    with (
+        pytest.raises(BadInput, match="device is 'cuda' there, 'cpu' here"),
+        StageFolder(tmp_path / "a", of("cpu")),
+    ):
+        pass
+
+
+def test_a_folder_of_a_run_is_not_told_of_a_flag_that_it_does_not_take(tmp_path):
+    folder = tmp_path / "mine" / "cycle_0" / "collect"
+    with StageFolder(folder, REQUEST):
+        pass
+    (tmp_path / "mine" / "events.jsonl").touch()
+    with (
+        pytest.raises(BadInput, match="start a new run: this folder belongs to the run mine"),
+        StageFolder(folder, ExpertDemos(tasks=("reach",))),
+    ):
+        pass

@@ -9,6 +9,7 @@ from lefleet.records import CheckpointRecord, TrainRequest, decode, encode
 from lefleet.stages.lerobot_train import (
     START_MARK,
     last_lines,
+    lost_device,
     parse_bar,
     parse_metrics,
     read_curve,
@@ -29,6 +30,7 @@ def start(request: TrainRequest, dataset=DATASET, **changes):
         "policy_type": request.policy_type,
         "is_state_only": True,
         "episodes_present": dataset.total_episodes,
+        "mapping": "" if changes.get("init") else '{"STATE": "IDENTITY"}',
     } | changes
     return start_command(request, dataset, OUTPUT, **how)
 
@@ -57,8 +59,7 @@ def test_a_fresh_state_act():
         "--policy.chunk_size=10",
         "--policy.n_action_steps=5",
         "--policy.dropout=0.0",
-        '--policy.normalization_mapping={"STATE": "IDENTITY", "ENV": "IDENTITY", '
-        '"ACTION": "IDENTITY", "VISUAL": "IDENTITY"}',
+        '--policy.normalization_mapping={"STATE": "IDENTITY"}',
         "--use_policy_training_preset=false",
         "--optimizer.type=adamw",
         "--optimizer.lr=0.001",
@@ -80,6 +81,18 @@ def test_a_fresh_state_act():
         "--env_eval_freq=0",
         "--wandb.enable=false",
     )
+
+
+def test_wandb_is_lerobots_own_offline_and_without_copies_of_the_weights():
+    command = start(TrainRequest(dataset="demos", wandb=True))
+    given = {name: value for name, value in flags(command).items() if "wandb" in name}
+    assert given == {
+        "wandb.enable": "true",
+        "wandb.mode": "offline",
+        "wandb.project": "lefleet",
+        "wandb.disable_artifact": "true",
+    }
+    assert command.environment["WANDB_ERROR_REPORTING"] == "false"
 
 
 def test_a_checkpoint_to_continue_from_brings_its_own_policy_settings():
@@ -168,6 +181,13 @@ def test_a_fifth_of_the_training_is_saved_at_a_time(steps, every):
 def test_without_memory_data_lerobots_own_program_runs():
     command = start(TrainRequest(dataset="demos", memory_data=False))
     assert command.argv[1:3] == ("-m", "lerobot.scripts.lerobot_train")
+
+
+def test_renamed_features_need_our_program_also_without_memory_data():
+    request = TrainRequest(dataset="demos", init="c", rename_map={"a": "b"}, memory_data=False)
+    command = start(request, init="/c")
+    assert command.argv[1:3] == ("-m", "lefleet.compat.train")
+    assert command.environment["LEFLEET_TRAINING"] == '{"memory_data": false}'
 
 
 def test_a_resumed_training_takes_everything_from_its_checkpoint():
@@ -338,3 +358,30 @@ def test_noise_after_the_error_does_not_hide_it(noise):
 )
 def test_noise_alone_is_no_reason(noise):
     assert words(noise) == ""
+
+
+def test_a_training_on_one_of_several_gpus_sees_no_other(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    command = start(TrainRequest(dataset="demos", device="cuda:1"))
+    assert flags(command)["policy.device"] == "cuda"
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "1"
+    resumed = resume_command(
+        TrainRequest(dataset="demos", device="cuda:1"), Path("/c"), policy_type="act"
+    )
+    assert resumed.environment["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_other_trainings_see_what_the_user_lets_them_see():
+    for device in ("cpu", "cuda"):
+        command = start(TrainRequest(dataset="demos", device=device))
+        assert "CUDA_VISIBLE_DEVICES" not in command.environment
+
+
+@pytest.mark.parametrize(
+    ("lost", "wanted", "is_failure"),
+    [("cuda", "cuda", True), ("cuda", "cuda:1", True), ("mps", "cuda", False)],
+)
+def test_lerobots_switch_to_another_device_is_noticed(lost, wanted, is_failure):
+    line = f"WARNING x policies.py:88 Device '{lost}' is not available. Switching to 'cpu'."
+    assert (lost_device(line, wanted) is not None) == is_failure
+    assert lost_device("INFO Device 'cuda' is fine", wanted) is None

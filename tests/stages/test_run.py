@@ -1,5 +1,7 @@
 """One stage in its folder: refused, finished, or returned as it is, here or in a child process."""
 
+import json
+
 import pytest
 
 from lefleet.errors import BadInput, LeFleetError
@@ -8,7 +10,8 @@ from lefleet.stages import Update, run_stage
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.progress import ProgressWriter
 from lefleet.stages.run import run_in_child
-from tests.samples import dataset_record, finished_stage
+from tests.devices import needs_no_gpu
+from tests.samples import checkpoint_record, dataset_record, finished_stage
 
 REQUEST = ExpertDemos(tasks=("push",), episodes_per_task=1)
 
@@ -95,11 +98,38 @@ def test_a_refusal_by_the_child_keeps_a_folder_that_was_there_before(tmp_path):
 def test_a_child_that_crashes_is_reported_with_its_last_lines_and_its_log(tmp_path):
     damaged = tmp_path / "data"
     (damaged / "meta").mkdir(parents=True)
-    (damaged / "meta" / "info.json").write_text("{}")
+    action = {"dtype": "float32", "shape": [2], "names": 7}
+    (damaged / "meta" / "info.json").write_text(json.dumps({"features": {"action": action}}))
     record = dataset_record(root=str(damaged))
     demos = finished_stage(tmp_path / "demos", ExpertDemos(), record)
     with pytest.raises(LeFleetError) as caught:
         run_in_child(TrainRequest(dataset=str(demos)), tmp_path / "a")
     assert caught.value.exit_code == 1
-    assert "exited with code 1: KeyError" in caught.value.problem
+    assert "exited with code 1: TypeError" in caught.value.problem
     assert str(tmp_path / "a" / "log.txt") in caught.value.remedy
+    assert "Run the same command again to resume it, or start anew with --restart" in str(
+        caught.value
+    )
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("run", [run_stage, run_in_child])
+def test_a_missing_device_is_refused_before_there_is_a_folder(tmp_path, run):
+    with pytest.raises(BadInput, match="device: cuda cannot be used"):
+        run(TrainRequest(dataset="/no/such/folder", device="cuda"), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+@needs_no_gpu
+def test_the_device_that_auto_means_here_is_recorded(tmp_path):
+    cpu = TrainRequest(dataset="/no/such/folder", device="cpu")
+    finished_stage(tmp_path / "a", cpu, checkpoint_record())
+    auto = TrainRequest(dataset="/no/such/folder", device="auto")
+    assert run_stage(auto, tmp_path / "a") == checkpoint_record()
+    assert run_in_child(auto, tmp_path / "a") == checkpoint_record()
+
+
+def test_a_finished_stage_answers_also_where_its_device_is_gone(tmp_path):
+    request = TrainRequest(dataset="/no/such/folder", device="cuda:99")
+    finished_stage(tmp_path / "a", request, checkpoint_record())
+    assert run_in_child(request, tmp_path / "a") == checkpoint_record()

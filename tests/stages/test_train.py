@@ -7,14 +7,18 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CheckpointContract, ExpertDemos, TrainRequest, decode
-from lefleet.stages import Update, run_stage
+from lefleet.stages import Update, run_stage, silent
 from lefleet.stages import train as train_module
+from lefleet.stages.folder import StageFolder
 from lefleet.stages.lerobot_train import Invocation
 from lefleet.stages.train import last_checkpoint
+from lefleet.stages.wandb_guard import WandbGuard
+from tests.devices import needs_no_gpu
 from tests.samples import dataset_record, finished_stage
 
 PROGRAM = """
@@ -37,8 +41,8 @@ for step in range(start + 1, steps + 1):
         last = output / "checkpoints" / "last"
         last.unlink(missing_ok=True)
         last.symlink_to(folder.name)
-    if str(step) == die:
-        sys.exit("RuntimeError: the battery is empty")
+    if str(step) == die and "--wandb.enable=false" not in sys.argv:
+        sys.exit(sys.argv[5])
 """
 
 
@@ -47,10 +51,11 @@ def lerobot(tmp_path, monkeypatch, any_program) -> dict[str, str]:
     """The small program in LeRobot's place; `die` is the step at which it fails."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    knobs = {"die": "never", "losses": "{}"}
+    knobs = {"die": "never", "losses": "{}", "reason": "RuntimeError: the battery is empty"}
 
     def command(output: Path, start: int, steps: int) -> Invocation:
         argv = (sys.executable, str(script), str(output), str(start), str(steps), knobs["die"])
+        argv = (*argv, knobs["reason"])
         return Invocation(argv, {"LOSSES": knobs["losses"]})
 
     def start_command(request, dataset, output, **how) -> Invocation:
@@ -69,9 +74,12 @@ def request_(tmp_path) -> TrainRequest:
     data = tmp_path / "data"
     (data / "meta").mkdir(parents=True)
     vector = {"dtype": "float32", "shape": [2], "names": ["x", "y"]}
-    features = {"action": vector, "observation.state": vector}
+    features = dict.fromkeys(("action", "observation.state"), vector)
+    features["observation.environment_state"] = vector
     info = {"fps": 80, "total_episodes": 3, "features": features}
     (data / "meta" / "info.json").write_text(json.dumps(info))
+    spread = {"min": [0, 0], "max": [9, 9], "mean": [3, 3], "std": [2, 2]}
+    (data / "meta" / "stats.json").write_text(json.dumps(dict.fromkeys(features, spread)))
     demos = finished_stage(tmp_path / "demos", ExpertDemos(), dataset_record(root=str(data)))
     return TrainRequest(dataset=str(demos), steps=40, log_every=10)
 
@@ -143,7 +151,7 @@ def test_a_loss_that_is_no_number_at_the_end_is_a_failure(lerobot, request_, tmp
 
 
 def test_data_without_the_tasks_to_evaluate_is_refused_before_anything_starts(request_, tmp_path):
-    wrong = TrainRequest(dataset=request_.dataset, tasks=("push", "reach"))
+    wrong = TrainRequest(dataset=request_.dataset, tasks=("open the door", "reach"))
     with pytest.raises(BadInput, match="no episode of reach"):
         run_stage(wrong, tmp_path / "train")
     assert not (tmp_path / "train").exists()
@@ -200,3 +208,79 @@ def test_data_that_changed_between_two_attempts_is_refused(lerobot, request_, tm
     demos.write_text(demos.read_text().replace("d" * 64, "f" * 64))
     with pytest.raises(StageFailed, match="dataset: its content has changed"):
         run_stage(request_, tmp_path / "train")
+
+
+@needs_no_gpu
+def test_lerobot_does_not_train_on_the_cpu_where_it_was_told_to_use_a_gpu(
+    tmp_path, demos, any_program
+):
+    request = TrainRequest(dataset=str(demos), steps=2, device="cuda")
+    with (
+        StageFolder(tmp_path / "train", request) as stage,
+        pytest.raises(StageFailed, match="LeRobot finds no cuda and would train on cpu"),
+    ):
+        train_module.train(request, stage, silent)
+    assert not (tmp_path / "train" / "training" / "checkpoints").exists()
+
+
+def test_the_normalisation_is_recorded_with_its_reason(lerobot, request_, tmp_path):
+    record = run_stage(request_, tmp_path / "train")
+    assert record.normalisation is not None
+    assert record.normalisation.mapping["STATE"] == "MEAN_STD"
+    sentence = record.normalisation.sentence()
+    assert "with the statistics of the dataset" in sentence
+    assert sentence in (tmp_path / "train" / "log.txt").read_text()
+
+
+def test_the_recorded_normalisation_is_the_checkpoint_s(lerobot, request_, tmp_path):
+    """Another version may have begun the training."""
+    lerobot["die"] = "25"
+    with pytest.raises(StageFailed):
+        run_stage(request_, tmp_path / "train")
+    lerobot["die"] = "never"
+    program = tmp_path / "program.py"
+    theirs = '{"type": "act", "normalization_mapping": {"STATE": "IDENTITY"}}'
+    program.write_text(program.read_text().replace('{"type": "act"}', theirs))
+    record = run_stage(request_, tmp_path / "train")
+    assert record.normalisation.mapping == {"STATE": "IDENTITY"}
+    assert record.normalisation.reason == "that with which the training began"
+
+
+def test_data_that_cannot_work_is_refused_before_anything_starts(request_, tmp_path):
+    stats = tmp_path / "data" / "meta" / "stats.json"
+    stats.write_text(stats.read_text().replace("9", "NaN"))
+    with pytest.raises(BadInput, match=r"^dataset: action: x, y holds values that are not finite"):
+        run_stage(request_, tmp_path / "train")
+    assert not (tmp_path / "train").exists()
+
+
+def test_a_family_that_does_not_exist_is_refused_before_anything_starts(request_, tmp_path):
+    wrong = TrainRequest(dataset=request_.dataset, policy_type="nonsense")
+    with pytest.raises(BadInput, match=r"^policy_type: .*nonsense"):
+        run_stage(wrong, tmp_path / "train")
+    assert not (tmp_path / "train").exists()
+
+
+def test_a_training_that_wandb_fails_goes_on_without_it_and_says_so(lerobot, request_, tmp_path):
+    lerobot["die"] = "25"
+    lerobot["reason"] = "wandb.errors.CommError: no service"
+    record = run_stage(msgspec.structs.replace(request_, wandb=True), tmp_path / "train")
+    assert (record.steps, record.resumed_at) == (40, (20,))
+    assert record.wandb_problem.startswith("W&B failed: Training exited with code 1: ")
+    assert "CommError: no service" in record.wandb_problem
+
+
+def test_what_fails_a_training_for_another_reason_fails_it_with_wandb_too(
+    lerobot, request_, tmp_path
+):
+    lerobot["die"] = "25"
+    with pytest.raises(StageFailed, match="the battery is empty"):
+        run_stage(msgspec.structs.replace(request_, wandb=True), tmp_path / "train")
+
+
+def test_after_two_attempts_with_wandb_that_got_no_further_there_is_one_without(tmp_path):
+    """As where W&B hangs, and each attempt is stopped for it."""
+    guard = WandbGuard(tmp_path, is_wanted=True)
+    assert [guard.begin(step) for step in (0, 20, 20, 20, 20)] == [True, True, True, False, False]
+    assert guard.problem == "2 attempts with W&B got no further than step 20"
+    assert not WandbGuard(tmp_path / "other", is_wanted=False).begin(0)

@@ -1,11 +1,19 @@
-"""`lerobot-train` with state data served from memory; takes lerobot-train's flags.
+"""`lerobot-train` with state data served from memory, and with statistics that were corrected;
+takes lerobot-train's flags.
 
 LeRobotDataset reads one frame at a time through Arrow, about 3 ms each: a batch of 64 waits
 160 ms for 27 ms of training. State data is small, so all of it is read once and a batch becomes
 a few tensor look-ups. Samples are equal to LeRobot's, key by key and bit by bit.
+
+LeRobot divides by the spread of a column, even where that is rounding. The variable
+LEFLEET_TRAINING replaces such statistics of the dataset, in memory; the checkpoint's processors
+keep them. Features that are renamed for a checkpoint keep their statistics.
 """
 
+import json
 import logging
+import os
+import sys
 from typing import Any
 
 import torch
@@ -15,6 +23,8 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from lefleet.compat import is_known_lerobot
 
+CHANGES = "LEFLEET_TRAINING"
+"""What to change beside the data's place, as JSON; set by stages.lerobot_train."""
 LIMIT_BYTES = 4 * 2**30
 """Larger datasets stay with LeRobot's loader."""
 
@@ -109,18 +119,43 @@ def _column(column: Any, sample: torch.Tensor) -> torch.Tensor:
     return flat.reshape(-1, *sample.shape)
 
 
+def correct(statistics: dict[str, dict[str, Any]], corrections: dict[str, Any]) -> None:
+    """Replace single numbers, by feature, name and column."""
+    for key, names in corrections.items():
+        for name, columns in names.items():
+            for column, value in columns.items():
+                statistics[key][name][int(column)] = value
+
+
+def rename(statistics: dict[str, dict[str, Any]], names: dict[str, str]) -> None:
+    """Give the statistics of a feature also under the policy's name for it.
+
+    LeRobot renames features before it normalises them, but not their statistics, and then leaves
+    them as they are.
+    """
+    # All are read before any is written: names may be swapped.
+    statistics.update({new: statistics[old] for old, new in names.items() if old in statistics})
+
+
 def main() -> None:
+    changes = json.loads(os.environ.get(CHANGES, "{}"))
+    corrections = changes.get("statistics", {})
     if is_known_lerobot():
         make_datasets = lerobot_train.make_train_eval_datasets
 
-        def make_in_memory(config: Any) -> Any:
+        def make_changed(config: Any) -> Any:
             train, evaluation = make_datasets(config)
-            served = in_memory(train)
+            if corrections:
+                correct(train.meta.stats, corrections)
+            rename(train.meta.stats, config.rename_map)
+            served = in_memory(train) if changes.get("memory_data", True) else train
             if served is not train:
                 logging.info("State data is served from memory.")
             return served, evaluation
 
-        lerobot_train.make_train_eval_datasets = make_in_memory
+        lerobot_train.make_train_eval_datasets = make_changed
+    elif corrections or any(flag.startswith("--rename_map=") for flag in sys.argv):
+        sys.exit("This LeRobot is not known: the dataset's statistics cannot be corrected for it.")
     lerobot_train.main()
 
 

@@ -81,6 +81,7 @@ from lefleet.records.run import (
     RunConfig,
     Rung,
     RunOrigin,
+    Tracker,
 )
 
 Request = (
@@ -158,6 +159,7 @@ __all__ = [
     "Rung",
     "SeedBlock",
     "TaskPairs",
+    "Tracker",
     "TrainRequest",
     "decode",
     "encode",

@@ -1,6 +1,7 @@
 """What to train, on what, for how long; the checkpoint, and the contract beside its weights."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from typing_extensions import Doc
 
@@ -37,7 +38,7 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     num_workers: NotNegative = 0
     """Loader processes. State data comes from memory and needs none."""
     device: str = "cpu"
-    """Torch device."""
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
     seed: NotNegative = 0
     """Seed of weights and data order."""
     rename_map: dict[str, str] = {}
@@ -47,6 +48,9 @@ class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="tra
     ] = True
     """Read state data from memory, with the same samples, where LeRobot's version is known. The
     flag that switches it off has a help of its own."""
+    wandb: bool = False
+    """Let LeRobot log the training to W&B, offline: files in training/wandb, for wandb sync. Where
+    W&B fails, the training goes on without it."""
     extra_args: tuple[str, ...] = ()
     """Further flags for lerobot-train, as they are. On the command line: after a lone --."""
 
@@ -75,6 +79,51 @@ def column_numbers(size: int) -> tuple[str, ...]:
 def are_numbers(names: tuple[str, ...]) -> bool:
     """Whether columns are only numbered, so that their order is not known."""
     return names == column_numbers(len(names))
+
+
+ENVIRONMENT_STEP = "lefleet_environment_state"
+"""The step of a preprocessor that makes an environment state from the robot's state; the package
+`lerobot_policy_lefleet` registers it."""
+
+
+def made_inputs(preprocessor: Mapping[str, Any]) -> frozenset[str]:
+    """Inputs that a checkpoint makes itself, by its `policy_preprocessor.json`: no robot sends
+    them.
+
+    >>> sorted(made_inputs({"steps": [{"registry_name": "lefleet_environment_state"}]}))
+    ['observation.environment_state']
+    """
+    names = {step.get("registry_name") for step in preprocessor.get("steps") or ()}
+    made = ("observation.environment_state",) if ENVIRONMENT_STEP in names else ()
+    return frozenset(made)
+
+
+def leave_out_download(config: Any) -> None:
+    """Of a policy config whose checkpoint is loaded: that has the backbone's weights, and
+    torchvision would download others first."""
+    if hasattr(config, "pretrained_backbone_weights"):
+        config.pretrained_backbone_weights = None
+
+
+class Normalisation(Strict, frozen=True, kw_only=True):
+    """How numbers are scaled on their way into the network and out of it."""
+
+    mapping: dict[str, str]
+    """LeRobot's mode by the type of a feature (STATE, ENV, ACTION, VISUAL). What is not named stays
+    as it is."""
+    reason: str
+    """Why this mapping."""
+    unscaled: dict[str, tuple[str, ...]] = {}
+    """Columns that never change in the data, by feature: they are centred, and not divided by their
+    spread."""
+
+    def sentence(self) -> str:
+        """`normalisation: MEAN_STD for STATE, ACTION; IDENTITY for VISUAL: why`."""
+        kinds: dict[str, list[str]] = {}
+        for kind, mode in self.mapping.items():
+            kinds.setdefault(mode, []).append(kind)
+        words = "; ".join(f"{mode} for {', '.join(names)}" for mode, names in kinds.items())
+        return f"normalisation: {words or 'not known'}: {self.reason}"
 
 
 class LossPoint(Strict, frozen=True, kw_only=True):
@@ -106,3 +155,7 @@ class CheckpointRecord(
     """Checkpoint that the training started from, empty for a fresh one."""
     resumed_at: tuple[int, ...] = ()
     """Steps at which the training was taken up again after an interruption."""
+    normalisation: Normalisation | None = None
+    """None in records of versions that did not record it."""
+    wandb_problem: str = ""
+    """Why W&B was asked for and left out."""

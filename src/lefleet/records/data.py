@@ -3,14 +3,22 @@
 from typing import Literal
 
 from lefleet.records.border import Strict
-from lefleet.records.fields import MixingRatio, NotNegative, Positive, SeedBlock, Share, Tasks
+from lefleet.records.fields import (
+    DEFAULT_TASKS,
+    MixingRatio,
+    NotNegative,
+    Positive,
+    SeedBlock,
+    Share,
+    Tasks,
+)
 
 
 class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expert"):
     """Scripted demonstrations in simulation."""
 
-    tasks: Tasks = ("easy3",)
-    """Tasks or task sets (easy3, mt10, all)."""
+    tasks: Tasks = DEFAULT_TASKS
+    """Tasks or task sets (easy3, mt10, all). With env: names of its tasks, by default all."""
     episodes_per_task: Positive = 25
     """Successful demonstrations to keep for each task."""
     episodes: dict[str, NotNegative] = {}
@@ -28,6 +36,9 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     """Digests that the first of these datasets must have. Empty: not checked."""
     workers: NotNegative = 0
     """Processes. 0: one per core."""
+    env: dict[str, str] = {}
+    """Demonstrate in a LeRobot environment, with the expert that its package registers: its flags
+    by name. Empty: LeFleet's MetaWorld."""
 
 
 class ExistingDataset(Strict, frozen=True, kw_only=True, tag_field="kind", tag="dataset"):
@@ -41,9 +52,12 @@ class ExistingDataset(Strict, frozen=True, kw_only=True, tag_field="kind", tag="
     """Branch, tag or commit on the hub."""
     tasks: Tasks
     """Tasks that will be evaluated: only their episodes are taken, and each must have some.
-    MetaWorld names, or the dataset's own task texts."""
+    The dataset's own task texts; for data of LeFleet's simulation also MetaWorld names and sets."""
     episodes_per_task: NotNegative = 0
     """Episodes to take for each task, the same number for all. 0: as many as the rarest has."""
+    at_least: NotNegative = 0
+    """Episodes that each task must have: more than are taken where later requests will take more.
+    0: as many as are taken."""
     seed: NotNegative = 0
     """Chooses which episodes are taken."""
 
@@ -70,7 +84,7 @@ class Corrections(Strict, frozen=True, kw_only=True, tag_field="kind", tag="corr
     workers: NotNegative = 0
     """Processes. 0: one per core."""
     device: str = "cpu"
-    """Torch device."""
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
 
 
 CollectRequest = ExpertDemos | ExistingDataset | Corrections
@@ -145,7 +159,7 @@ class ImproveRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="i
     workers: NotNegative = 0
     """Processes. 0: one per core."""
     device: str = "cpu"
-    """Torch device."""
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
 
 
 class MixRecord(Strict, frozen=True, kw_only=True, tag_field="kind", tag="mix_record"):

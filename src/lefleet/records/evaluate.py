@@ -36,12 +36,13 @@ class EvaluateRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="
     episode_length: Annotated[int, Meta(ge=0, le=500)] = 0
     """Steps after which an episode has failed, at most MetaWorld's 500. 0: the task's horizon."""
     workers: NotNegative = 0
-    """Processes. 0: one per core, no more than there are batches."""
+    """Processes. 0: one per core, no more than there are batches; one if a policy acts in another
+    environment on a GPU, where each process has its own copy of it."""
     device: str = "cpu"
-    """Torch device."""
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
     env: dict[str, str] = {}
-    """Evaluate in another LeRobot environment with lerobot-eval: its --env flags by name, for
-    instance type and task. Empty: LeFleet's MetaWorld."""
+    """Evaluate in a LeRobot environment: its flags by name, for instance type and task. Empty:
+    LeFleet's MetaWorld."""
 
 
 PolicyRole = Literal["candidate", "baseline"]
@@ -56,7 +57,7 @@ class EpisodeRecord(Strict, frozen=True, kw_only=True):
     success: bool
     progress: float
     length: int
-    """Steps; 0 where lerobot-eval ran the episode, which does not say."""
+    """Steps; 0 in records of older versions where lerobot-eval ran the episode."""
     video: str = ""
     """Path relative to the stage folder, empty when not filmed."""
     video_problem: str = ""
@@ -126,7 +127,7 @@ class CompareSettings(Strict, frozen=True, kw_only=True):
     workers: NotNegative = 0
     """Processes. 0: one per core."""
     device: str = "cpu"
-    """Torch device."""
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
 
 
 class CompareOptions(CompareSettings, frozen=True, kw_only=True):
@@ -162,7 +163,7 @@ class CompareRequest(CompareSettings, frozen=True, kw_only=True, tag_field="kind
     env: dict[str, str] = {}
     """Another LeRobot environment, as in an evaluation. Empty: LeFleet's MetaWorld."""
     env_tasks: NotNegative = 0
-    """Tasks of that environment, where `tasks` names a suite of them. 0: as many as are named."""
+    """In requests of older versions; the environment itself says which tasks it has."""
     films: NotNegative = 0
     """Pairs to film when the verdict is there, those that differ first. No result depends on it, so
     requests that differ only in this are the same one."""
@@ -280,3 +281,6 @@ class ComparisonRecord(
     needed_pairs: int | None = None
     """Of an inconclusive comparison: about how many new pairs show the difference seen here 8 times
     in 10, at most 10,000, which stands for as many or more. None where no difference was seen."""
+    tasks: tuple[str, ...] = ()
+    """In the order from which each seed shuffles them. Empty in records of older versions, and
+    where the outcomes were recorded elsewhere."""

@@ -38,7 +38,8 @@ class ProfileOptions(Strict, frozen=True, kw_only=True):
     episode_length: Annotated[int, Meta(ge=0, le=500)] = 0
     """Steps after which an episode has failed, at most MetaWorld's 500. 0: the task's horizon."""
     device: str = "cpu"
-    """Torch device of the policy server."""
+    """Of the policy server: auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or
+    mps."""
 
 
 class ProfileRequest(ProfileOptions, frozen=True, kw_only=True, tag_field="kind", tag="profile"):

@@ -23,11 +23,14 @@ from lefleet.records.fields import (
 )
 from lefleet.records.proposal import ProposePlan
 
+GrowthSchedule = Annotated[tuple[Positive, ...], Meta(min_length=1)]
+Tracker = Literal["trackio", "wandb"]
+
 
 class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="expert"):
     """Scripted demonstrations, more of them every cycle."""
 
-    episodes_per_task: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (2, 8, 25)
+    episodes_per_task: GrowthSchedule = (2, 8, 25)
     """Demonstrations for each task, in all, after the first, second, … cycle. Further cycles grow
     by the last difference."""
     noise: Share = 0.0
@@ -35,14 +38,17 @@ class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="e
 
 
 class DatasetSource(Strict, frozen=True, kw_only=True, tag_field="source", tag="dataset"):
-    """An existing LeRobotDataset, the same in every cycle."""
+    """Episodes of an existing LeRobotDataset."""
 
     repo_id: str = ""
     root: str = ""
     revision: str = ""
     tasks: tuple[str, ...] = ()
     """Task texts in the dataset. Empty: the run's tasks."""
-    episodes_per_task: NotNegative = 0
+    episodes_per_task: NotNegative | GrowthSchedule = 0
+    """A number is that of every cycle; 0: as many as the rarest task has. Several numbers are those
+    of the first, second, … cycle: every cycle's episodes are those of the cycle before and more.
+    Further cycles grow by the last difference."""
 
 
 class Rung(Strict, frozen=True, kw_only=True):
@@ -69,6 +75,8 @@ class EvaluatePlan(Strict, frozen=True, kw_only=True):
     """LeRobot environment flags. Empty: LeFleet's own MetaWorld."""
     initial_states: NotNegative = 0
     """Initial states of each task, where the environment has a finite list. 0: unlimited."""
+    workers: NotNegative = 0
+    """Processes that run episodes of evaluations and gates, as in an evaluation by hand."""
 
 
 class GatePlan(Strict, frozen=True, kw_only=True):
@@ -127,6 +135,8 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     tasks: Tasks = ("easy3",)
     seed: NotNegative = 0
     device: str = "cpu"
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps. A run keeps the
+    one that auto meant when it began."""
     collect: ExpertGrowth | DatasetSource = ExpertGrowth()
     ladder: Annotated[tuple[Rung, ...], Meta(min_length=1)]
     continue_training: bool = True
@@ -141,6 +151,9 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     there is none the one that comes with LeFleet."""
     approvals: ApprovalPlan = ApprovalPlan()
     notify: NotifyPlan = NotifyPlan()
+    track: tuple[Tracker, ...] = ()
+    """Where to log the run's series, beside LeFleet's own files; with wandb, LeRobot logs its
+    trainings there too."""
     budgets: Budgets = Budgets()
     max_attempts: Positive = 3
     """Attempts at one stage before the run stops and asks for help."""

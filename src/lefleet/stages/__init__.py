@@ -6,7 +6,9 @@
     references      what a user names (stage folder, dataset folder, hub id) to a record
     digest          content digests of datasets and checkpoints
     contract        what columns and tasks mean; do policy, data and simulation fit together
-    datasets        LeRobotDatasets: write, choose, describe, merge
+    environment     where episodes run: what a LeRobot environment offers, pinned in the folder
+    selection       which episodes of an existing dataset a request takes
+    datasets        LeRobotDatasets: write, select, describe, merge
     gather          which episodes run in which batch; roll out until enough are kept
     verdict         pairs of episodes, in a fixed order, to a verdict
     films           pairs of a gate, run again with the camera on
@@ -14,6 +16,13 @@
     outcomes_csv    trials in a CSV file
     eval_info       what lerobot-eval wrote of every episode
     evidence_plot   the evidence as a picture
+    normalisation   which of LeRobot's normalisations a training uses, and why
+    backbone        what a policy needs beside its data: libraries, ImageNet weights
+    fitting         whether data and environment agree in names, shapes and rate
+    environment_probe   whether an environment can be made here; a program of its own
+    suitability     whether a training can work on a dataset, by its statistics
+    state_only      which policies can be trained without a camera, and what their checkpoints make
+    fresh_policy    a policy with random weights for data without cameras, to start from
     lerobot_train   lerobot-train's command line, and what it prints
     collect, train, evaluate, compare, improve    the bodies
 

@@ -12,9 +12,11 @@ from lefleet.records import (
     ExistingDataset,
     ExpertDemos,
 )
-from lefleet.rollouts import Demonstrate, Relabel, TakeOver
+from lefleet.records.fields import DEFAULT_TASKS
+from lefleet.rollouts import Demonstrate, EnvironmentDescription, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.contract import require_simulable
+from lefleet.stages.contract import OWN_LAYOUT, DataLayout, require_simulable
+from lefleet.stages.environment import begin_environment, layout_of
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, GatherPlan, Goal, gather, rolled_out
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
@@ -45,9 +47,11 @@ def max_attempts(goal: int) -> int:
     return 4 * goal + 10
 
 
-def demonstrations_by_task(request: ExpertDemos) -> dict[str, int]:
+def demonstrations_by_task(
+    request: ExpertDemos, environment: EnvironmentDescription | None = None
+) -> dict[str, int]:
     """Demonstrations to keep of each task, without tasks of which none are wanted."""
-    tasks = resolve_tasks(request.tasks)
+    tasks = _named_tasks(request, environment) if environment else resolve_tasks(request.tasks)
     for name in request.episodes:
         if name not in tasks:
             near = get_close_matches(name, tasks, n=3)
@@ -59,8 +63,27 @@ def demonstrations_by_task(request: ExpertDemos) -> dict[str, int]:
     return {task: number for task, number in numbers.items() if number}
 
 
+def _named_tasks(request: ExpertDemos, environment: EnvironmentDescription) -> tuple[str, ...]:
+    """Tasks of an environment."""
+    if request.tasks == DEFAULT_TASKS:
+        return tuple(environment.tasks)
+    for name in request.tasks:
+        if name not in environment.tasks:
+            raise BadInput(
+                f"tasks: {environment.type} has no task {name!r}.",
+                f"It has {', '.join(environment.tasks)}.",
+            )
+    return tuple(dict.fromkeys(request.tasks))
+
+
 def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
-    wanted = demonstrations_by_task(request)
+    environment = begin_environment(request.env, stage, progress)
+    if environment and not environment.has_expert:
+        raise BadInput(
+            f"env: no expert is registered for {environment.type}.",
+            "Call lefleet.experts.register in the package that discover_packages_path names.",
+        )
+    wanted = demonstrations_by_task(request, environment)
     if not wanted and not request.add_to:
         raise BadInput("episodes: 0 for every task.", "Ask for at least one, or name add_to.")
     for part in request.add_to:
@@ -76,6 +99,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         first_seed=request.seed,
         behaviour=Demonstrate(noise=request.noise),
         workers=request.workers,
+        env=request.env,
     )
     gathered = gather(plan, stage, progress)
     for task, tally in gathered.tallies.items():
@@ -85,7 +109,8 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
                 f"{task}, {wanted[task]} are needed.",
                 "Ask for fewer, or lower the noise.",
             )
-    added = _write(gathered, stage, progress, source="expert")
+    layout = layout_of(environment) if environment else OWN_LAYOUT
+    added = _write(gathered, stage, progress, source="expert", layout=layout)
     return _add(added, request, stage, progress) if request.add_to else added
 
 
@@ -146,6 +171,7 @@ def _write(
     *,
     source: str,
     parents: tuple[str, ...] = (),
+    layout: DataLayout = OWN_LAYOUT,
 ) -> DatasetRecord:
     progress(LOADING)
     from lefleet.stages.datasets import write_dataset
@@ -157,4 +183,5 @@ def _write(
         source=source,
         tallies=gathered.tallies,
         parents=parents,
+        layout=layout,
     )

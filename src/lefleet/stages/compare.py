@@ -10,12 +10,23 @@ from lefleet.records import (
     CompareRequest,
     ComparisonRecord,
     EpisodeRecord,
-    EvaluateRequest,
     SeedBlock,
 )
-from lefleet.rollouts import Act, EpisodeBatch, PlannedEpisode, Simulators
-from lefleet.stages.contract import require_simulable
-from lefleet.stages.evaluate import EPISODES, episode_of, run_stock
+from lefleet.rollouts import (
+    Act,
+    EnvironmentDescription,
+    EpisodeBatch,
+    PlannedEpisode,
+    Simulators,
+    default_workers,
+)
+from lefleet.stages.environment import (
+    begin_environment,
+    episode_tasks,
+    require_own_episodes,
+    require_runnable,
+)
+from lefleet.stages.evaluate import EPISODES, episode_of
 from lefleet.stages.films import JudgedPair, film_chosen
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
@@ -26,48 +37,42 @@ from lefleet.stages.verdict import (
     Trial,
     comparison,
     e_value,
-    pair_order,
-    simulated_order,
+    gate_order,
 )
-from lefleet.stats import GateRule, possible_pairs
+from lefleet.stats import GateRule
 
 
 def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> ComparisonRecord:
     """Run pairs until the gate is decided; what is in `episodes.jsonl` is not run again."""
     require_fresh(request.seed)
-    order = [] if request.env else simulated_order(request)
+    environment = begin_environment(request.env, stage, progress)
+    _require_listed_states(request, environment)
+    tasks = episode_tasks(request, environment)
+    order = gate_order(request, tasks)
     progress(DIGESTING)
     candidate = find_checkpoint(request.checkpoint, "checkpoint")
     baseline = find_checkpoint(request.baseline, "baseline")
-    if not request.env:
-        require_simulable(candidate, "checkpoint")
-        require_simulable(baseline, "baseline")
+    require_runnable(candidate, "checkpoint", environment)
+    require_runnable(baseline, "baseline", environment)
     stage.pin(checkpoint=candidate.digest, baseline=baseline.digest)
     roles = {"candidate": candidate.path, "baseline": baseline.path}
     verify = verify_pins(stage, checkpoint=candidate, baseline=baseline)
     with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
-        if request.env:
-            # lerobot-eval runs all pairs of a checkpoint at once; they are judged afterwards.
-            block = stock_block(request)
-            run_stock(block, roles, journal, stage, progress)
-            tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
-            pairs = min(request.max_pairs, block.episodes_per_task * len(tasks))
-            order = pair_order(tasks, request.seed, pairs)
+        require_own_episodes(journal, stage)
         paired = PairedEpisodes(order, _gate_rule(request, len(order)), request.scope)
         for line in journal.lines:
             paired.add(line)
-        if not request.env:
 
-            def report() -> None:
-                progress(_update(paired, len(order)))
+        def report() -> None:
+            progress(_update(paired, len(order)))
 
-            progress(STARTING_SIMULATION)
-            running = _simulated(request, order, roles, paired, stage, on_begin=report)
-            with closing(running) as episodes:
-                for episode in episodes:
-                    journal.append(episode)
-                    paired.add(episode)
-                    report()
+        progress(STARTING_SIMULATION)
+        running = _simulated(request, order, roles, paired, stage, on_begin=report)
+        with closing(running) as episodes:
+            for episode in episodes:
+                journal.append(episode)
+                paired.add(episode)
+                report()
         source = ComparisonSource(
             candidate=candidate.digest,
             baseline=baseline.digest,
@@ -77,9 +82,10 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             episodes=len(journal.lines),
             episodes_file=EPISODES,
             note=_note(request),
+            tasks=tasks,
         )
     record = comparison(paired.judge, source)
-    if request.films and not request.env:
+    if request.films:
         _film(request, order, paired, stage, progress)
     return record
 
@@ -126,6 +132,19 @@ def require_fresh(seed: int) -> None:
         )
 
 
+def _require_listed_states(
+    request: CompareRequest, environment: EnvironmentDescription | None
+) -> None:
+    """Raise BadInput where the environment has fewer initial states than the gate counts on."""
+    listed = environment.initial_states if environment else 0
+    if listed and not 0 < request.initial_states <= listed:
+        raise BadInput(
+            f"initial_states: {request.env['type']} has {listed} for each task, the gate counts on "
+            f"{request.initial_states or 'a new one for every seed'}.",
+            f"Set evaluate.initial_states to {listed}.",
+        )
+
+
 def _simulated(
     request: CompareRequest,
     order: Sequence[Trial],
@@ -135,8 +154,9 @@ def _simulated(
     *,
     on_begin: Callable[[], None],
 ) -> Generator[EpisodeRecord]:
-    """Missing episodes as they end in LeFleet's simulation, until the gate is decided."""
-    with Simulators(workers=request.workers, device=request.device, log=stage.log) as simulators:
+    """Missing episodes as they end, until the gate is decided."""
+    workers = request.workers or default_workers(request.device, request.env)
+    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
         for finished in simulators.run(_batches(request, order, roles, paired), on_begin):
             yield episode_of(finished.label, finished, stage.path)
             if paired.judge.decided:
@@ -155,7 +175,9 @@ def _batches(
             if paired.judge.decided:
                 return
             planned = tuple(
-                PlannedEpisode(row=row, task=trial.task, seed=trial.seed)
+                PlannedEpisode(
+                    row=row, task=trial.task, seed=trial.seed, number=trial.seed - request.seed
+                )
                 for row, trial in enumerate(trials)
                 if not paired.has(role, trial)
             )
@@ -166,22 +188,9 @@ def _batches(
                     behaviour=Act(),
                     checkpoint=path,
                     label=role,
+                    env=request.env,
                     seed=trials[0].seed,
                 )
-
-
-def stock_block(request: CompareRequest) -> EvaluateRequest:
-    """All pairs of a comparison as the block of episodes that lerobot-eval runs."""
-    tasks = request.env_tasks or len(request.tasks)
-    pairs = possible_pairs(request.max_pairs, request.initial_states, tasks)
-    return EvaluateRequest(
-        checkpoint=request.checkpoint,
-        tasks=request.tasks,
-        episodes_per_task=-(-pairs // tasks),
-        seed=request.seed,
-        device=request.device,
-        env=request.env,
-    )
 
 
 def _update(paired: PairedEpisodes, total: int) -> Update:

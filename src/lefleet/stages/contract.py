@@ -1,8 +1,8 @@
 """What columns and tasks mean, and whether policy, data and simulation agree about it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -11,9 +11,10 @@ from lefleet.records import CheckpointContract, DatasetRecord
 from lefleet.records.checkpoint import column_numbers
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
 from lefleet.sim.tasks import BY_INSTRUCTION, TASK_SETS, TASKS
-from lefleet.stages.references import CheckpointReference
+from lefleet.stages.references import CheckpointReference, made_by
 
 CONTRACT_FILE = "lefleet.json"
+INFO = "meta/info.json"
 FEATURES: dict[str, dict[str, Any]] = {
     key: {"dtype": "float32", "shape": (len(names),), "names": list(names)}
     for key, names in (
@@ -23,16 +24,72 @@ FEATURES: dict[str, dict[str, Any]] = {
     )
 }
 """How episodes of the simulation lie in a dataset."""
+SIMULATED_INFO: dict[str, Any] = {
+    "fps": FPS,
+    "robot_type": ROBOT_TYPE,
+    "features": FEATURES,
+}
+"""What such a dataset says of itself, as far as it matters here."""
 
 _IMAGES = ("image", "video")
 
 
-def read_info(dataset: DatasetRecord) -> dict[str, Any]:
-    """The dataset's own description of its features."""
-    info: dict[str, Any] = msgspec.json.decode(
-        (Path(dataset.root) / "meta" / "info.json").read_bytes()
-    )
+class _Feature(msgspec.Struct):
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class _Info(msgspec.Struct):
+    """The least that a dataset has to say of itself."""
+
+    features: Annotated[dict[str, _Feature], msgspec.Meta(min_length=1)]
+
+
+class DataLayout(NamedTuple):
+    """How episodes of an environment lie in a dataset."""
+
+    features: dict[str, dict[str, Any]]
+    fps: int
+    robot_type: str
+    text: Callable[[str], str]
+    """The text that stands for a task."""
+
+    @property
+    def has_videos(self) -> bool:
+        return any(feature["dtype"] == "video" for feature in self.features.values())
+
+
+def read_info(root: str | Path) -> dict[str, Any]:
+    """The dataset's own description of itself; BadInput where that is not enough to work with."""
+    try:
+        info = msgspec.json.decode((Path(root) / INFO).read_bytes(), type=dict[str, Any])
+        msgspec.convert(info, _Info)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadInput(
+            f"{root} cannot be read as a LeRobotDataset: {INFO}: {error}.",
+            "Name the folder of a LeRobotDataset, or restore this file from a copy.",
+        ) from error
     return info
+
+
+def is_camera(feature: Mapping[str, Any]) -> bool:
+    """Whether a feature of a dataset holds images."""
+    return feature["dtype"] in _IMAGES
+
+
+def policy_features(info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The features that LeRobot gives a policy: observations and actions."""
+    return {
+        key: feature
+        for key, feature in info["features"].items()
+        if key.startswith(("observation", "action")) and feature["dtype"] != "string"
+    }
+
+
+def is_simulated(info: Mapping[str, Any]) -> bool:
+    """Whether the data is of LeFleet's simulation: its robot, and no vector but its own."""
+    vectors = {key: one for key, one in policy_features(info).items() if not is_camera(one)}
+    return info.get("robot_type") == ROBOT_TYPE and all(_is_same(vectors, key) for key in vectors)
 
 
 def contract_of(
@@ -42,9 +99,9 @@ def contract_of(
     features = info["features"]
     observed = {key: value for key, value in features.items() if key.startswith("observation.")}
     return CheckpointContract(
-        action_names=_names(features["action"]),
-        vectors={k: _names(v) for k, v in observed.items() if v["dtype"] not in _IMAGES},
-        cameras={k: tuple(v["shape"]) for k, v in observed.items() if v["dtype"] in _IMAGES},
+        action_names=known_names(features["action"]),
+        vectors={k: known_names(v) for k, v in observed.items() if not is_camera(v)},
+        cameras={k: tuple(v["shape"]) for k, v in observed.items() if is_camera(v)},
         fps=int(info["fps"]),
         policy_type=policy_type,
         robot_type=info.get("robot_type") or "",
@@ -63,33 +120,52 @@ def column_names(feature: dict[str, Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _names(feature: dict[str, Any]) -> tuple[str, ...]:
-    return column_names(feature) or column_numbers(feature["shape"][0])
+def known_names(feature: dict[str, Any]) -> tuple[str, ...]:
+    """Names of a vector's columns, or their numbers."""
+    shape = feature["shape"]
+    return column_names(feature) or column_numbers(shape[0] if shape else 1)
+
+
+def has_named_tasks(info: Mapping[str, Any]) -> bool:
+    """Whether data is of the simulation's robot, the only one whose tasks have names beside their
+    texts. `info` is a dataset's description of itself."""
+    return info.get("robot_type") == ROBOT_TYPE
 
 
 def task_text(task: str) -> str:
-    """The text that stands for `task` in a dataset: the instruction of a MetaWorld task."""
+    """The instruction of a task of the simulation, which stands for it in data."""
     known = TASKS.get(task.removesuffix("-v3"))
     return known.instruction if known else task
 
 
-def wanted_texts(tasks: Iterable[str]) -> tuple[str, ...]:
-    """Task texts for names, task sets, or texts of the dataset's own."""
+OWN_LAYOUT = DataLayout(FEATURES, FPS, ROBOT_TYPE, task_text)
+"""Of LeFleet's simulation."""
+
+
+def wanted_texts(tasks: Iterable[str], info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Task texts of the dataset that `info` describes. In data of the simulation, names and task
+    sets stand for instructions; everywhere else a text stands for itself, whatever it is."""
+    if not has_named_tasks(info):
+        return tuple(dict.fromkeys(tasks))
     names = [member for task in tasks for member in TASK_SETS.get(task.lower(), (task,))]
     return tuple(dict.fromkeys(task_text(name) for name in names))
 
 
-def task_name(text: str) -> str:
-    """The short name of a dataset's task text."""
-    return BY_INSTRUCTION.get(text, text)
+def task_name(text: str, info: Mapping[str, Any]) -> str:
+    """A task text as messages show it: by its short name in data of the simulation."""
+    return BY_INSTRUCTION.get(text, text) if has_named_tasks(info) else text
 
 
-def require_coverage(available: Mapping[str, int], wanted: Iterable[str], where: str) -> None:
+def require_coverage(
+    available: Mapping[str, int], wanted: Iterable[str], where: str, info: Mapping[str, Any]
+) -> None:
     """Raise BadInput naming the tasks of `wanted` that `available` (episodes by text) lacks."""
-    missing = [task_name(text) for text in wanted_texts(wanted) if not available.get(text)]
+    missing = [
+        task_name(text, info) for text in wanted_texts(wanted, info) if not available.get(text)
+    ]
     if not missing:
         return
-    present = ", ".join(f"{task_name(text)} ({count})" for text, count in available.items())
+    present = ", ".join(f"{task_name(text, info)} ({count})" for text, count in available.items())
     raise BadInput(
         f"tasks: {where} has no episode of {', '.join(missing)}.",
         f"It has {present or 'no episodes'}. Collect the missing tasks, or leave them out.",
@@ -99,10 +175,11 @@ def require_coverage(available: Mapping[str, int], wanted: Iterable[str], where:
 def require_simulable(checkpoint: CheckpointReference, field: str) -> None:
     """Raise BadInput naming what the policy wants and the simulation does not have."""
     config = msgspec.json.decode((Path(checkpoint.path) / "config.json").read_bytes())
+    made = made_by(Path(checkpoint.path))
     for side, start in (("input_features", "observation."), ("output_features", "action")):
         known = {key: list(FEATURES[key]["shape"]) for key in FEATURES if key.startswith(start)}
         for key, feature in (config.get(side) or {}).items():
-            if known.get(key) != feature["shape"]:
+            if key not in made and known.get(key) != feature["shape"]:
                 there = (
                     f", the simulation's {known[key]}"
                     if key in known
@@ -110,13 +187,14 @@ def require_simulable(checkpoint: CheckpointReference, field: str) -> None:
                 )
                 raise BadInput(
                     f"{field}: the policy's {key} has shape {feature['shape']}{there}.",
-                    "Use a policy trained on data of lefleet's simulation.",
+                    "Use a policy trained on data of lefleet's simulation, or name the LeRobot "
+                    "environment of this one: evaluate.env in a config, --env type NAME with eval.",
                 )
 
 
 def require_same_shape(dataset: DatasetRecord, field: str) -> None:
     """Raise BadInput where episodes of the simulation cannot be merged into `dataset`."""
-    info = read_info(dataset)
+    info = read_info(dataset.root)
     ours = {"fps": FPS, "robot_type": ROBOT_TYPE}
     differing = [name for name, value in ours.items() if info.get(name) != value]
     features = {
@@ -135,7 +213,7 @@ def _is_same(features: dict[str, Any], key: str) -> bool:
     theirs, ours = features.get(key), FEATURES.get(key)
     if theirs is None or ours is None:
         return False
-    return all(theirs[part] == _plain(ours[part]) for part in ("dtype", "shape", "names"))
+    return all(_plain(theirs[part]) == _plain(ours[part]) for part in ("dtype", "shape", "names"))
 
 
 def _plain(value: Any) -> Any:

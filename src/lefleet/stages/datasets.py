@@ -1,10 +1,9 @@
-"""LeRobotDatasets: write one from kept episodes, choose episodes of one, describe one, merge some.
+"""LeRobotDatasets: write one from kept episodes, select episodes of one, describe one, merge some.
 
-LeRobot's own classes and tools do the work; this is the only module of the stages that knows them.
+LeRobot's own classes and tools do the work; no other module of the stages knows its datasets.
 """
 
-import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,18 @@ from lerobot.datasets.aggregate import aggregate_datasets
 from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 from lerobot.datasets.dataset_tools import split_dataset
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
+from lerobot.utils.constants import OBS_ENV_STATE, OBS_STATE
 
-from lefleet.errors import BadInput, StageFailed, why_not_a_folder
+from lefleet.errors import BadInput, StageFailed
 from lefleet.records import AddedData, AttemptCounts, DatasetRecord, ExistingDataset
 from lefleet.rollouts import Finished
-from lefleet.sim.encode import FPS, ROBOT_TYPE
-from lefleet.stages.contract import (
-    FEATURES,
-    require_coverage,
-    task_name,
-    task_text,
-    wanted_texts,
-)
+from lefleet.stages.contract import OWN_LAYOUT, DataLayout
 from lefleet.stages.digest import dataset_digest
 from lefleet.stages.progress import DIGESTING, Progress, Update
+from lefleet.stages.selection import choose_episodes, require_dataset
 
+_OLDER = {"state": OBS_STATE, "environment": OBS_ENV_STATE}
+"""Names that workers of older versions gave to columns of frames."""
 LOCAL = "local"
 """Owner part of the repo id of datasets that live on this machine only."""
 
@@ -42,29 +37,24 @@ def write_dataset(
     source: str,
     tallies: Mapping[str, AttemptCounts],
     parents: Iterable[str] = (),
+    layout: DataLayout = OWN_LAYOUT,
 ) -> DatasetRecord:
     """A LeRobotDataset at `root` from frames that workers wrote."""
     progress(Update(0, len(episodes), "episodes written"))
     dataset = LeRobotDataset.create(
         repo_id=f"{LOCAL}/{root.name}",
-        fps=FPS,
-        features=FEATURES,
+        fps=layout.fps,
+        features=layout.features,
         root=root,
-        robot_type=ROBOT_TYPE,
-        use_videos=False,
+        robot_type=layout.robot_type,
+        use_videos=layout.has_videos,
     )
     for count, episode in enumerate(episodes, 1):
+        text = layout.text(episode.task)
         with np.load(episode.frames) as frames:
-            columns = frames["state"], frames["environment"], frames["action"]
-        for state, environment, action in zip(*columns, strict=True):
-            dataset.add_frame(
-                {
-                    OBS_STATE: state,
-                    OBS_ENV_STATE: environment,
-                    ACTION: action,
-                    "task": task_text(episode.task),
-                }
-            )
+            columns = {_OLDER.get(key, key): frames[key] for key in frames.files}
+        for row in zip(*columns.values(), strict=True):
+            dataset.add_frame({**dict(zip(columns, row, strict=True)), "task": text})
         dataset.save_episode()
         progress(Update(count, len(episodes), "episodes written"))
     dataset.finalize()
@@ -118,13 +108,7 @@ def describe_dataset(
 
 def local_metadata(root: Path, repo_id: str = "") -> LeRobotDatasetMetadata:
     """Metadata of a dataset folder; BadInput when it is none."""
-    if problem := why_not_a_folder(root):
-        raise BadInput(f"root: {root} {problem}.", "Name the folder of a LeRobotDataset.")
-    if not (root / "meta" / "info.json").is_file():
-        raise BadInput(
-            f"root: {root} is not a LeRobotDataset (it has no meta/info.json).",
-            "Name the folder that holds data/ and meta/.",
-        )
+    require_dataset(root)
     try:
         return LeRobotDatasetMetadata(repo_id or f"{LOCAL}/{root.name}", root=root)
     except Exception as error:
@@ -180,34 +164,11 @@ def select(request: ExistingDataset, progress: Progress) -> DatasetRecord:
         progress(Update.phase(f"downloading {request.repo_id}"))
         metadata = _hub_metadata(request.repo_id, request.revision)
     texts = episode_tasks(metadata)
-    chosen = choose_episodes(texts, wanted_texts(request.tasks), request)
+    chosen = choose_episodes(texts, {"robot_type": metadata.robot_type}, request)
     if not request.root:
         LeRobotDataset(request.repo_id, revision=request.revision or None, episodes=list(chosen))
     progress(DIGESTING)
     return describe_dataset(metadata, chosen, source="dataset")
-
-
-def choose_episodes(
-    texts: Sequence[str], wanted: Sequence[str], request: ExistingDataset
-) -> tuple[int, ...]:
-    """Indices of the chosen episodes, in order; as many of every wanted task."""
-    by_text: defaultdict[str, list[int]] = defaultdict(list)
-    for number, text in enumerate(texts):
-        by_text[text].append(number)
-    available = {text: len(numbers) for text, numbers in by_text.items()}
-    require_coverage(available, wanted, request.root or request.repo_id)
-    rarest = min(wanted, key=lambda text: available[text])
-    count = request.episodes_per_task or available[rarest]
-    if count > available[rarest]:
-        raise BadInput(
-            f"episodes_per_task: {count} are asked for, but {task_name(rarest)} has only "
-            f"{available[rarest]}.",
-            f"Ask for at most {available[rarest]}, or 0 for as many as the rarest task has.",
-        )
-    shuffled = random.Random(request.seed)
-    return tuple(
-        sorted(number for text in wanted for number in shuffled.sample(by_text[text], count))
-    )
 
 
 def _hub_metadata(repo_id: str, revision: str) -> LeRobotDatasetMetadata:

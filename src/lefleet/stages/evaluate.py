@@ -1,10 +1,9 @@
-"""evaluate: a fixed block of episodes, here or in another environment by `lerobot-eval`."""
+"""evaluate: a fixed block of episodes, in LeFleet's simulation or in a LeRobot environment."""
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from lefleet.process import launch, oom_kills, stop
+from lefleet.errors import BadInput
 from lefleet.records import (
     EpisodeRecord,
     EvaluateRequest,
@@ -12,14 +11,22 @@ from lefleet.records import (
     PolicyResult,
     Rate,
 )
-from lefleet.records.evaluate import PolicyRole
-from lefleet.rollouts import Act, Finished, PlannedEpisode, Simulators, default_workers
-from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.contract import require_simulable
-from lefleet.stages.eval_info import EVAL_INFO, parse_eval_info
+from lefleet.rollouts import (
+    Act,
+    EnvironmentDescription,
+    Finished,
+    PlannedEpisode,
+    Simulators,
+    default_workers,
+)
+from lefleet.stages.environment import (
+    begin_environment,
+    episode_tasks,
+    require_own_episodes,
+    require_runnable,
+)
 from lefleet.stages.folder import Journal, StageFolder
-from lefleet.stages.gather import Key, interleave, plan_batches
-from lefleet.stages.lerobot_train import failure_of, split_lines
+from lefleet.stages.gather import Key, file_name, interleave, plan_batches
 from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import CheckpointReference, find_checkpoint, verify_pins
 from lefleet.stats import exact_interval
@@ -29,19 +36,17 @@ EPISODES = "episodes.jsonl"
 
 def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -> EvaluationRecord:
     """Run every episode that is not in `episodes.jsonl` yet, then summarise the file."""
-    tasks = () if request.env else resolve_tasks(request.tasks)
+    environment = begin_environment(request.env, stage, progress)
+    tasks = episode_tasks(request, environment)
+    _require_listed_states(request, environment)
     progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
-    if not request.env:
-        require_simulable(checkpoint, "checkpoint")
+    require_runnable(checkpoint, "checkpoint", environment)
     stage.pin(checkpoint=checkpoint.digest)
     verify = verify_pins(stage, checkpoint=checkpoint)
     with Journal(stage.path / EPISODES, EpisodeRecord, verify) as journal:
-        if request.env:
-            run_stock(request, {"candidate": checkpoint.path}, journal, stage, progress)
-            tasks = tuple(dict.fromkeys(line.task for line in journal.lines))
-        else:
-            _run_missing(request, tasks, checkpoint.path, journal, stage=stage, progress=progress)
+        require_own_episodes(journal, stage)
+        _run_missing(request, tasks, checkpoint.path, journal, stage=stage, progress=progress)
         episodes: list[EpisodeRecord] = journal.lines
     return EvaluationRecord(
         result=summarise(checkpoint, tasks, episodes),
@@ -51,6 +56,19 @@ def evaluate(request: EvaluateRequest, stage: StageFolder, progress: Progress) -
         episodes_file=EPISODES,
         videos_note=next((e.video_problem for e in episodes if e.video_problem), ""),
     )
+
+
+def _require_listed_states(
+    request: EvaluateRequest, environment: EnvironmentDescription | None
+) -> None:
+    """Raise BadInput where episodes would begin from the same state twice: an interval counts on
+    independent ones."""
+    listed = environment.initial_states if environment else 0
+    if listed and request.episodes_per_task > listed:
+        raise BadInput(
+            f"episodes_per_task: {request.env['type']} has {listed} initial states for each task.",
+            f"Ask for at most {listed}.",
+        )
 
 
 def _run_missing(
@@ -65,13 +83,18 @@ def _run_missing(
     """Append the missing episodes."""
     seeds = range(request.seed, request.seed + request.episodes_per_task)
     total = len(tasks) * len(seeds)
-    workers = min(request.workers or default_workers(), -(-total // request.batch_size))
+    most = request.workers or default_workers(request.device, request.env)
+    workers = min(most, -(-total // request.batch_size))
 
     def plan_episode(row: int, key: Key) -> PlannedEpisode:
         filmed = key.seed - request.seed < request.videos_per_task
-        video = stage.path / "videos" / f"{key.task}_{key.seed}.mp4"
+        video = stage.path / "videos" / f"{file_name(key.task)}_{key.seed}.mp4"
         return PlannedEpisode(
-            row=row, task=key.task, seed=key.seed, video=str(video) if filmed else ""
+            row=row,
+            task=key.task,
+            seed=key.seed,
+            number=key.seed - request.seed,
+            video=str(video) if filmed else "",
         )
 
     batches = plan_batches(
@@ -80,6 +103,7 @@ def _run_missing(
         size=request.batch_size,
         behaviour=Act(),
         plan_episode=plan_episode,
+        env=request.env,
         episode_length=request.episode_length,
     )
 
@@ -138,64 +162,3 @@ def rate_of(successes: Sequence[bool]) -> Rate:
         rate=sum(successes) / count,
         interval=exact_interval(sum(successes), count),
     )
-
-
-def eval_command(request: EvaluateRequest, checkpoint: str, output: Path) -> tuple[str, ...]:
-    """The command line: a pure function of the request."""
-    flags = {
-        "policy.path": checkpoint,
-        "policy.device": request.device,
-        **{f"env.{name}": value for name, value in request.env.items()},
-        "eval.n_episodes": str(request.episodes_per_task),
-        "eval.batch_size": str(min(request.batch_size, request.episodes_per_task)),
-        "seed": str(request.seed),
-        "output_dir": str(output),
-    }
-    program = (sys.executable, "-m", "lerobot.scripts.lerobot_eval")
-    return (*program, *(f"--{name}={value}" for name, value in flags.items()))
-
-
-def run_stock(
-    request: EvaluateRequest,
-    roles: Mapping[str, str],
-    journal: Journal,
-    stage: StageFolder,
-    progress: Progress,
-) -> None:
-    """Append every policy's whole block that is not there yet; `roles` are paths by role."""
-    for number, (name, path) in enumerate(roles.items()):
-        role: PolicyRole = "candidate" if name == "candidate" else "baseline"
-        remark = f"lerobot-eval runs the {role}"
-        update = Update(number, len(roles), "policies", remark)
-        progress(update if len(roles) > 1 else Update.phase(remark))
-        if not any(line.policy == role for line in journal.lines):
-            # All lines of one policy at once, so that none means not run.
-            journal.extend(stock_episodes(request, role, path, stage))
-
-
-def stock_episodes(
-    request: EvaluateRequest, role: PolicyRole, checkpoint: str, stage: StageFolder
-) -> Iterator[EpisodeRecord]:
-    """Run one policy's whole block; lerobot-eval reports all episodes at its end."""
-    output = stage.fresh(role)
-    before = oom_kills()
-    with stage.log.open("ab") as log:
-        child = launch(eval_command(request, checkpoint, output), stdout=log, stderr=log)
-        try:
-            code = child.wait()
-        finally:
-            stop(child)
-    if code:
-        output_lines = split_lines(stage.log.read_text(errors="replace"))
-        where = f"The whole log is {stage.log}."
-        raise failure_of("lerobot-eval", code, before, output_lines, where)
-    for task, episodes in parse_eval_info((output / EVAL_INFO).read_bytes()).items():
-        for number, episode in enumerate(episodes):
-            yield EpisodeRecord(
-                policy=role,
-                task=task,
-                seed=request.seed + number,
-                success=episode.success,
-                progress=episode.progress,
-                length=0,
-            )

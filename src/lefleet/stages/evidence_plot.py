@@ -53,11 +53,14 @@ def lead_bounds(looks: tuple[GateLook, ...], alpha: float, max_pairs: int) -> li
 def _lead(axes: "Axes", record: ComparisonRecord) -> None:
     """Success is decided by the exact test: pairs won minus lost, and the leads that suffice."""
     gate, looks = record.gate, record.looks
-    pairs = [look.pairs for look in looks]
+    # A bound is one of the look that it ends at: a gate may have had one look only.
+    start = [0] if looks else []
+    pairs = [*start, *(look.pairs for look in looks)]
     better = lead_bounds(looks, gate.alpha_better, gate.max_pairs)
     worse = lead_bounds(looks, gate.alpha_worse, gate.max_pairs)
+    better, worse = [*better[:1], *better], [*worse[:1], *worse]
     axes.plot(pairs, better, "--", color=_GREEN, label=f"better, at level {gate.alpha_better:.2g}")
-    lead = [look.wins - look.losses for look in looks]
+    lead = [*start, *(look.wins - look.losses for look in looks)]
     axes.plot(pairs, lead, "o-", color=_BLUE, label="pairs won minus lost")
     axes.plot(
         pairs,
@@ -93,10 +96,11 @@ def _e_values(axes: "Axes", record: ComparisonRecord) -> None:
 def _difference(axes: "Axes", record: ComparisonRecord) -> None:
     looks = record.looks
     pairs = [look.pairs for look in looks]
+    # Before the first pair nothing is known.
     axes.fill_between(
-        pairs,
-        [look.interval[0] for look in looks],
-        [look.interval[1] for look in looks],
+        [0, *pairs],
+        [-1.0, *(look.interval[0] for look in looks)],
+        [1.0, *(look.interval[1] for look in looks)],
         color=_BLUE,
         alpha=0.2,
         label="95 % confidence sequence",

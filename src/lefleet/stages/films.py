@@ -8,9 +8,7 @@ by the process that makes them: a request without it belongs to a process that w
 """
 
 import contextlib
-import hashlib
 import os
-import re
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -34,18 +32,18 @@ from lefleet.rollouts import (
     Simulators,
     default_workers,
 )
+from lefleet.stages.environment import begun_tasks
 from lefleet.stages.evaluate import EPISODES
 from lefleet.stages.folder import LOG, StageFolder, flush_folder, write_durably
-from lefleet.stages.gather import Key, plan_batches
+from lefleet.stages.gather import Key, file_name, plan_batches
 from lefleet.stages.progress import Progress, Update, silent
 from lefleet.stages.references import find_checkpoint, verify_pins
-from lefleet.stages.verdict import Trial, simulated_order
+from lefleet.stages.verdict import Trial, gate_order
 
 FILMS = "films"
 """Folder of a gate's films."""
 FILMING = Update.phase("filming pairs")
 ROLES: tuple[PolicyRole, ...] = ("candidate", "baseline")
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 
 
 class EpisodeFilm(Strict, frozen=True, kw_only=True):
@@ -185,7 +183,7 @@ def film_pairs(
 ) -> list[PairFilm]:
     """Make these films, in the order in which they were asked for; whatever fails is told by the
     film, in its file too. The caller holds their locks."""
-    require_filmable(request)
+    require_filmable(request, gate)
     made: dict[Trial, PairFilm] = {}
     problem = ""
     try:
@@ -203,15 +201,9 @@ def film_pairs(
     return [made[film.trial] for film in asked]
 
 
-def require_filmable(request: CompareRequest) -> None:
-    """Raise BadInput for a gate whose pairs cannot be run one by one."""
-    if request.env:
-        raise BadInput(
-            f"run: its gates run in another environment ({request.env.get('type', 'unknown')}), "
-            "where lerobot-eval runs all pairs at once.",
-            "Pairs can be filmed in LeFleet's own simulation. For films of all episodes, see the "
-            "videos that lerobot-eval wrote to the gate's folder.",
-        )
+def require_filmable(request: CompareRequest, gate: Path) -> None:
+    """Raise BadInput for a gate whose episodes cannot be run again."""
+    begun_tasks(request, gate)
 
 
 def _made(
@@ -234,7 +226,8 @@ def _made(
     def report() -> None:
         progress(Update(sum(map(len, ended.values())), 2 * len(wanted), "films", FILMING.detail))
 
-    workers = min(request.workers or default_workers(), len(batches))
+    most = request.workers or default_workers(request.device, request.env)
+    workers = min(most, len(batches))
     with Simulators(workers=workers, device=request.device, log=gate / FILMS / LOG) as simulators:
         for finished in simulators.run(batches, on_begin=report):
             trial = Trial(finished.task, finished.seed)
@@ -257,15 +250,17 @@ def _batches(
 
     def plan_episode(row: int, key: Key) -> PlannedEpisode:
         video = str(_video(gate, Trial(key.task, key.seed), role, hidden=True))
-        return PlannedEpisode(row=row, task=key.task, seed=key.seed, video=video)
+        number = key.seed - request.seed
+        return PlannedEpisode(row=row, task=key.task, seed=key.seed, number=number, video=video)
 
-    order = simulated_order(request)
+    order = gate_order(request, begun_tasks(request, gate))
     for batch in plan_batches(
         [Key(paths[role], *trial) for trial in order],
         {Key(paths[role], *trial) for trial in order if trial not in wanted},
         size=request.batch_size,
         behaviour=Act(),
         plan_episode=plan_episode,
+        env=request.env,
     ):
         yield msgspec.structs.replace(batch, label=role)
 
@@ -319,9 +314,5 @@ def _video(gate: Path, trial: Trial, role: PolicyRole, *, hidden: bool = False) 
 
 
 def _file(gate: Path, trial: Trial, ending: str, *, hidden: bool = False) -> Path:
-    """One of a pair's files, named after its task and seed; a task may have any text."""
-    task = trial.task
-    if not _PLAIN.fullmatch(task):
-        digest = hashlib.sha256(task.encode()).hexdigest()[:12]
-        task = f"{re.sub('[^A-Za-z0-9_-]+', '-', task)[:60]}-{digest}"
-    return gate / FILMS / f"{'.' if hidden else ''}{task}_{trial.seed}{ending}"
+    """One of a pair's files."""
+    return gate / FILMS / f"{'.' if hidden else ''}{file_name(trial.task)}_{trial.seed}{ending}"

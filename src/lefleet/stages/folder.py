@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,14 +14,30 @@ import msgspec
 
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
-from lefleet.records import CompareRequest, Record, Request, decode, encode
+from lefleet.records import (
+    CompareRequest,
+    Corrections,
+    EvaluateRequest,
+    ExistingDataset,
+    ImproveRequest,
+    Record,
+    Request,
+    TrainRequest,
+    decode,
+    encode,
+)
 from lefleet.stages.progress import PROGRESS
 
 REQUEST = "request.json"
 RECORD = "record.json"
 LOG = "log.txt"
 INPUTS = "inputs.json"
+ENVIRONMENT = "environment.json"
+"""What the LeRobot environment of a stage offers, where it has one."""
 _LOCK = ".lock"
+_RUN_EVENTS = "events.jsonl"
+"""In the folder of a run, whose stages are two levels below."""
+START_ANEW = "start anew with --restart: the folder of before is kept under another name."
 
 
 class StageFolder:
@@ -39,19 +56,12 @@ class StageFolder:
 
     def __enter__(self) -> Self:
         try:
-            self._refuse_foreign()
+            _refuse_foreign(self.path)
             self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = _locked(self.path)
         except OSError as error:
             raise _unusable(self.path, error) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._lock)
-            raise StageFailed(
-                f"Another process is working in {self.path}.", "Wait for it, or stop it first."
-            ) from error
         try:
             self._claim()
         except OSError as error:
@@ -96,7 +106,7 @@ class StageFolder:
                 raise StageFailed(
                     f"{name}: its content has changed since this stage began "
                     f"({str(before.get(name))[:12]} then, {digest[:12]} now).",
-                    f"Restore it, or start again in another folder than {self.path}.",
+                    f"Restore it, or {start_anew(self.path)}",
                 )
 
     def discard(self) -> None:
@@ -113,7 +123,7 @@ class StageFolder:
                 with contextlib.suppress(OSError):
                     parent.rmdir()
             return
-        for name in (_LOCK, REQUEST, INPUTS, PROGRESS, LOG):
+        for name in (_LOCK, REQUEST, INPUTS, ENVIRONMENT, PROGRESS, LOG):
             (self.path / name).unlink(missing_ok=True)
 
     def fresh(self, name: str) -> Path:
@@ -123,23 +133,74 @@ class StageFolder:
             shutil.rmtree(path)
         return path
 
-    def _refuse_foreign(self) -> None:
-        """A folder with other files in it is not touched."""
-        if not self.path.is_dir() or (self.path / REQUEST).exists():
-            return
-        if any(entry.name not in (_LOCK, REQUEST + ".partial") for entry in self.path.iterdir()):
-            raise BadInput(
-                f"out: {self.path} is not empty and not a stage's folder.", "Choose another folder."
-            )
-
     def _claim(self) -> None:
         """Write the request, or see that the folder was made for the same one."""
-        path = self.path / REQUEST
-        if not path.exists():
-            write_durably(path, encode(self._request))
-            self.is_new = True
-            return
-        require_request(self.path, self._request)
+        self.is_new = not (self.path / REQUEST).exists()
+        if not self.is_new:
+            require_request(self.path, self._request)
+        if read_request(self.path) != self._request:
+            # The stage's process reads it: what is asked for now counts.
+            write_durably(self.path / REQUEST, encode(self._request))
+
+
+def _locked(path: Path) -> int:
+    """The open lock of the stage folder `path`, which this process now holds."""
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The folder may have been set aside, and another begun, since the lock was opened.
+        is_here = os.path.samestat(os.fstat(lock), (path / _LOCK).stat())
+    except (FileNotFoundError, BlockingIOError):
+        is_here = False
+    except BaseException:
+        os.close(lock)
+        raise
+    if not is_here:
+        os.close(lock)
+        raise in_use(path)
+    return lock
+
+
+def start_anew(path: Path) -> str:
+    """What to do where a stage cannot be resumed in `path`, to end a sentence."""
+    run = path.parent.parent
+    if (run / _RUN_EVENTS).exists():
+        return f"start a new run: this folder belongs to the run {run.name}."
+    return START_ANEW
+
+
+def in_use(path: Path) -> StageFailed:
+    return StageFailed(f"Another process is working in {path}.", "Wait for it, or stop it first.")
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A folder with other files in it is not touched."""
+    if not path.is_dir() or (path / REQUEST).exists():
+        return
+    if any(entry.name not in (_LOCK, REQUEST + ".partial") for entry in path.iterdir()):
+        raise BadInput(
+            f"out: {path} is not empty and not a stage's folder.", "Choose another folder."
+        )
+
+
+def set_aside(path: Path) -> Path | None:
+    """Rename a stage's folder, so that its stage can start anew; where it is now, None where there
+    was none. Everything in it is kept. One step: a kill leaves it under one of both names."""
+    try:
+        _refuse_foreign(path)
+        if not (path / REQUEST).exists():
+            return None
+        lock = _locked(path)
+        try:
+            names = (path.with_name(f"{path.name}-before-{number}") for number in count(1))
+            kept = next(name for name in names if not os.path.lexists(name))
+            path.rename(kept)
+            flush_folder(path.parent)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    return kept
 
 
 def _unusable(path: Path, error: OSError) -> LeFleetError:
@@ -195,25 +256,47 @@ def committed(path: Path, request: Request) -> Record | None:
 
 def require_request(path: Path, request: Request) -> None:
     """See that the stage folder `path` was made for `request`."""
-    file = path / REQUEST
-    if not file.exists():
+    theirs = read_request(path)
+    if theirs is None:
         raise BadInput(
             f"out: {path} has no {REQUEST}.", "Choose another folder, or remove this one."
         )
-    theirs: Request = decode(file.read_bytes(), Request, str(file))
-    if _result_of(theirs) != _result_of(request):
+    if not is_same_result(theirs, request):
         raise BadInput(
             f"out: {path} was made for another request ({_difference(theirs, request)}).",
-            "Choose another folder, or remove this one.",
+            f"Choose another folder, or {start_anew(path)}",
         )
 
 
-def _result_of(request: Request) -> Request:
-    """Without what no result depends on. So a gate that was begun before there were films, or with
-    another number of them, can be resumed."""
-    if isinstance(request, CompareRequest):
-        return msgspec.structs.replace(request, films=0)
+def read_request(path: Path) -> Request | None:
+    """What the stage folder `path` was made for; None where it is none."""
+    file = path / REQUEST
+    if not file.exists():
+        return None
+    request: Request = decode(file.read_bytes(), Request, str(file))
     return request
+
+
+def is_same_result(one: Request, other: Request) -> bool:
+    """Whether two requests ask for the same, so that one may resume the other."""
+    return _result_of(one) == _result_of(other)
+
+
+def _result_of(request: Request) -> Request:
+    """Without what no result depends on. So rollouts can be resumed with other workers, a gate with
+    another number of films, a training with other trackers, and a selection in a run that now has
+    more cycles. Not with another device: results of one record are of one device."""
+    match request:
+        case CompareRequest():
+            return msgspec.structs.replace(request, films=0, workers=0)
+        case EvaluateRequest() | ImproveRequest() | Corrections():
+            return msgspec.structs.replace(request, workers=0)
+        case TrainRequest():
+            return msgspec.structs.replace(request, wandb=False)
+        case ExistingDataset():
+            return msgspec.structs.replace(request, at_least=0)
+        case _:
+            return request
 
 
 def _difference(theirs: Request, mine: Request) -> str:

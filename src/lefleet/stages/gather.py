@@ -1,9 +1,12 @@
 """Which episodes run in which batch, and rolling out until enough of every task are kept."""
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import batched, zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lefleet.records import AttemptCounts, Corrections, ImproveRequest
@@ -12,6 +15,8 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.progress import STARTING_SIMULATION, Progress, Update
 from lefleet.stages.references import CheckpointReference
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 
 
 class Key(NamedTuple):
@@ -34,6 +39,7 @@ def plan_batches(
     size: int,
     behaviour: Behaviour,
     plan_episode: Callable[[int, Key], PlannedEpisode],
+    env: Mapping[str, str] = MappingProxyType({}),
     episode_length: int = 0,
     keep_failures: bool = False,
 ) -> Iterator[EpisodeBatch]:
@@ -50,6 +56,7 @@ def plan_batches(
                 episodes=planned,
                 behaviour=behaviour,
                 checkpoint=group[0].checkpoint,
+                env=dict(env),
                 seed=group[0].seed,
                 episode_length=episode_length,
                 keep_failures=keep_failures,
@@ -83,6 +90,8 @@ class GatherPlan(NamedTuple):
     keep_failures: bool = False
     workers: int = 0
     device: str = "cpu"
+    env: Mapping[str, str] = MappingProxyType({})
+    """Flags of the LeRobot environment that they run in. Empty: LeFleet's simulation."""
 
 
 def rolled_out(
@@ -137,8 +146,11 @@ def gather(
     total = sum(goal.episodes for goal in goals.values())
 
     def plan_episode(row: int, key: Key) -> PlannedEpisode:
-        path = frames / f"{key.task}_{key.seed}.npz"
-        return PlannedEpisode(row=row, task=key.task, seed=key.seed, frames=str(path))
+        path = frames / f"{file_name(key.task)}_{key.seed}.npz"
+        number = key.seed - wanted.first_seed
+        return PlannedEpisode(
+            row=row, task=key.task, seed=key.seed, number=number, frames=str(path)
+        )
 
     with (
         Journal(stage.path / "attempts.jsonl", Finished, verify) as journal,
@@ -160,6 +172,7 @@ def gather(
                 size=wanted.batch_size,
                 behaviour=wanted.behaviour,
                 plan_episode=plan_episode,
+                env=wanted.env,
                 keep_failures=wanted.keep_failures,
             )
             kept = Counter(line.task for line in done.values() if line.labelled)
@@ -227,3 +240,11 @@ def _take(wanted: GatherPlan, lines: Iterable[Finished], task: str) -> list[Fini
     """The first kept episodes of `task` by seed, as many as are wanted."""
     kept = (line for line in lines if line.task == task and line.labelled)
     return sorted(kept, key=lambda line: line.seed)[: wanted.goals[task].episodes]
+
+
+def file_name(task: str) -> str:
+    """A name for files of a task, which may have any text."""
+    if _PLAIN.fullmatch(task):
+        return task
+    digest = hashlib.sha256(task.encode()).hexdigest()[:12]
+    return f"{re.sub('[^A-Za-z0-9_-]+', '-', task)[:60]}-{digest}"

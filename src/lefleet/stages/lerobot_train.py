@@ -2,15 +2,20 @@
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from lefleet.devices.names import kept_to, kind_of
 from lefleet.errors import ChildKilled, StageFailed
 from lefleet.process import exit_words
 from lefleet.records import LossPoint, TrainRequest
+from lefleet.stages.normalisation import SETTING
+from lefleet.stages.suitability import NewStatistics
+from lefleet.stages.wandb_guard import offline_flags
 
 SMALL_STATE_ACT = {
     "use_vae": "false",
@@ -21,13 +26,11 @@ SMALL_STATE_ACT = {
     "chunk_size": "10",
     "n_action_steps": "5",
     "dropout": "0.0",
-    # The simulation scales its vectors itself; ACT's own statistics know no environment state.
-    "normalization_mapping": json.dumps(
-        dict.fromkeys(("STATE", "ENV", "ACTION", "VISUAL"), "IDENTITY")
-    ),
 }
 """An ACT that suits state vectors and trains in a minute on one core."""
 
+CHANGES = "LEFLEET_TRAINING"
+"""Variable that tells compat.train what to change of LeRobot's training, as JSON."""
 _NEEDS_NO_HUB = frozenset({"act", "diffusion", "vqbet", "tdmpc"})
 
 
@@ -79,16 +82,29 @@ def start_command(
     policy_type: str,
     is_state_only: bool,
     episodes_present: int,
+    mapping: str = "",
+    statistics: NewStatistics | None = None,
+    fresh: str = "",
 ) -> Invocation:
-    """A training from its beginning, or from the checkpoint `init`."""
+    """A training from its beginning, or from the checkpoint `init`.
+
+    `mapping` is the policy's normalization_mapping where LeRobot's default is not meant, and
+    `statistics` are those of the dataset to replace. `fresh` is the folder of a policy with random
+    weights, for data that LeRobot's own beginning does not suit.
+    """
     small = is_state_only and policy_type == "act"
-    settings = {**(SMALL_STATE_ACT if small and not init else {}), **request.policy}
+    settings = {
+        **(SMALL_STATE_ACT if small and not init else {}),
+        **({SETTING: mapping} if mapping else {}),
+        **request.policy,
+    }
     flags = {
         "dataset.repo_id": dataset.repo_id,
         "dataset.root": dataset.root,
         "dataset.episodes": _episodes(dataset, episodes_present),
-        "policy.path" if init else "policy.type": init or request.policy_type,
-        "policy.device": request.device,
+        "policy.path" if init or fresh else "policy.type": init or fresh or request.policy_type,
+        # LeRobot gets the kind alone: `_environment` hides the other GPUs.
+        "policy.device": kind_of(request.device),
         "policy.push_to_hub": "false",
         **{f"policy.{name}": value for name, value in settings.items()},
         **(_cosine(request) if small else {}),
@@ -102,13 +118,16 @@ def start_command(
         "log_freq": str(log_every(request)),
         "env_eval_freq": "0",
         "wandb.enable": "false",
+        **(offline_flags(output) if request.wandb else {}),
         "rename_map": json.dumps(request.rename_map) if request.rename_map else "",
     }
     # A flag that is given twice is refused: LeRobot's parsers do not agree on which one counts.
     named = {flag.removeprefix("--").partition("=")[0] for flag in request.extra_args}
     own = {name: value for name, value in flags.items() if name not in named}
-    argv = (*_program(request), *_as_flags(own), *request.extra_args)
-    return Invocation(argv, training_environment(policy_type))
+    argv = (*_program(request, statistics), *_as_flags(own), *request.extra_args)
+    return Invocation(
+        argv, _environment(request, policy_type) | _changes(request, statistics or {})
+    )
 
 
 def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str) -> Invocation:
@@ -119,7 +138,7 @@ def resume_command(request: TrainRequest, checkpoint: Path, *, policy_type: str)
     }
     plugins = [flag for flag in request.extra_args if ".discover_packages_path=" in flag]
     argv = (*_program(request), *_as_flags(flags), *plugins)
-    return Invocation(argv, training_environment(policy_type))
+    return Invocation(argv, _environment(request, policy_type))
 
 
 def save_every(request: TrainRequest) -> int:
@@ -132,9 +151,18 @@ def log_every(request: TrainRequest) -> int:
     return min(request.log_every, request.steps)
 
 
-def _program(request: TrainRequest) -> tuple[str, ...]:
-    module = "lefleet.compat.train" if request.memory_data else "lerobot.scripts.lerobot_train"
+def _program(request: TrainRequest, statistics: NewStatistics | None = None) -> tuple[str, ...]:
+    is_ours = request.memory_data or bool(statistics) or bool(request.rename_map)
+    module = "lefleet.compat.train" if is_ours else "lerobot.scripts.lerobot_train"
     return (sys.executable, "-m", module)
+
+
+def _changes(request: TrainRequest, statistics: NewStatistics) -> dict[str, str]:
+    """What compat.train is told beside its flags, which are LeRobot's."""
+    changes: dict[str, Any] = {"statistics": statistics} if statistics else {}
+    if not request.memory_data:
+        changes["memory_data"] = False
+    return {CHANGES: json.dumps(changes)} if changes else {}
 
 
 def needs_no_hub(policy_type: str) -> bool:
@@ -142,12 +170,20 @@ def needs_no_hub(policy_type: str) -> bool:
     return policy_type in _NEEDS_NO_HUB
 
 
-def training_environment(policy_type: str) -> dict[str, str]:
+def training_environment(policy_type: str, *, wandb: bool = False) -> dict[str, str]:
     """Variables of a training process."""
     environment = {"TQDM_MININTERVAL": "0.5"}
+    if wandb:
+        # W&B reports its own errors to its makers otherwise, also offline.
+        environment["WANDB_ERROR_REPORTING"] = "false"
     if needs_no_hub(policy_type):
         environment["HF_HUB_OFFLINE"] = "1"
     return environment
+
+
+def _environment(request: TrainRequest, policy_type: str) -> dict[str, str]:
+    variables = training_environment(policy_type, wandb=request.wandb)
+    return variables | kept_to(request.device, os.environ)
 
 
 def _episodes(dataset: TrainingData, present: int) -> str:
@@ -184,6 +220,7 @@ _METRICS = re.compile(
     rf"\bstep:\S+ .*\bloss:{_NUMBER} grdn:{_NUMBER} lr:{_NUMBER}",
 )
 _BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/\d+\s+\[")
+_FALLBACK = re.compile(r"Device '([^']*)' is not available\. Switching to '([^']*)'")
 _TORCHCODEC_START = "WARNING:lerobot.utils.import_utils:Could not load libtorchcodec"
 _TORCHCODEC_END = "[end of libtorchcodec loading traceback]"
 _LOG_RECORD = re.compile(r"^(INFO|WARNING|DEBUG)\b")
@@ -202,6 +239,19 @@ def parse_metrics(line: str) -> tuple[float, float, float] | None:
     """Loss, gradient norm and learning rate of a log line."""
     found = _METRICS.search(line)
     return (float(found[1]), float(found[2]), float(found[3])) if found else None
+
+
+def lost_device(line: str, wanted: str) -> StageFailed | None:
+    """The error for a line in which LeRobot says that it goes on without the device that it was
+    told to use. It says so of other devices too, for instance of the one that a checkpoint to
+    continue from was trained on."""
+    found = _FALLBACK.search(line)
+    if found is None or found[1] != kind_of(wanted):
+        return None
+    return StageFailed(
+        f"Training was stopped: LeRobot finds no {found[1]} and would train on {found[2]}.",
+        "Find out why with lefleet doctor, then run the same command again, or use another device.",
+    )
 
 
 def read_curve(lines: Iterable[str], log_every: int) -> tuple[list[LossPoint], list[int]]:

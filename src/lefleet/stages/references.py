@@ -1,17 +1,20 @@
 """What a user names, to what it means: stage folders, LeRobot folders, hub ids."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from lefleet.errors import MISSING, BadInput, why_not_a_folder
 from lefleet.records import CheckpointRecord, DatasetRecord, MixRecord
+from lefleet.records.checkpoint import made_inputs
 from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import RECORD, REQUEST, StageFolder, read_record
 
+PREPROCESSOR = "policy_preprocessor.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _PRETRAINED = ("", "pretrained_model", "checkpoints/last/pretrained_model")
 _DEPTH = 4
@@ -47,20 +50,44 @@ def find_checkpoint(name: str, field: str, revision: str = "main") -> Checkpoint
 
     `revision` is the hub's; folders have none.
     """
+    found = checkpoint_folder(name, field)
+    if found is None:
+        return _from_hub(name, field, revision)
+    digest = checkpoint_digest(found)
+    _require_unchanged(found, digest, field)
+    return CheckpointReference(str(found), digest)
+
+
+def checkpoint_folder(name: str, field: str) -> Path | None:
+    """The pretrained_model folder of a checkpoint on this machine; None for a hub id."""
     problem = why_not_a_folder(name)
     if not problem:
         folder = Path(name).resolve()
         record = read_record(folder)
         if isinstance(record, CheckpointRecord):
-            found = _weights(folder, record, field)
-        else:
-            found = _pretrained(folder, field)
-        digest = checkpoint_digest(found)
-        _require_unchanged(found, digest, field)
-        return CheckpointReference(str(found), digest)
+            return _weights(folder, record, field)
+        return _pretrained(folder, field)
     if problem != MISSING or not is_hub_id(name):
         raise BadInput(f"{field}: {name} {problem}.", _CHECKPOINT_REMEDY)
-    return _from_hub(name, field, revision)
+    return None
+
+
+def read_policy_config(folder: Path) -> dict[str, Any]:
+    """The policy's settings in a pretrained_model folder."""
+    file = folder / "config.json"
+    try:
+        config = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadInput(f"{file}: it cannot be read: {error}.", _CHECKPOINT_REMEDY) from error
+    if not isinstance(config.get("type"), str):
+        raise BadInput(f"{file}: it names no policy type.", _CHECKPOINT_REMEDY)
+    return config
+
+
+def made_by(checkpoint: Path) -> frozenset[str]:
+    """Inputs that the checkpoint's own preprocessor makes."""
+    file = checkpoint / PREPROCESSOR
+    return made_inputs(msgspec.json.decode(file.read_bytes())) if file.is_file() else frozenset()
 
 
 def is_hub_id(name: str) -> bool:
@@ -86,6 +113,43 @@ def find_dataset(name: str, field: str) -> DatasetReference:
     metadata = local_metadata(folder)
     record = describe_dataset(metadata, range(metadata.total_episodes), source="dataset")
     return DatasetReference(record, 0)
+
+
+def dataset_root(name: str) -> Path | None:
+    """The LeRobotDataset that a folder is, or that its stage made; None for any other folder."""
+    if why_not_a_folder(name):
+        return None
+    folder = Path(name).resolve()
+    match read_record(folder):
+        case DatasetRecord() as record:
+            return Path(_where_it_is(folder, record, "name").root)
+        case MixRecord() as mix:
+            return Path(_where_it_is(folder, mix.dataset, "name").root)
+        case _:
+            return folder if (folder / "meta" / "info.json").is_file() else None
+
+
+def cached_snapshot(repo_id: str) -> tuple[Literal["dataset", "checkpoint"], Path]:
+    """A dataset or a checkpoint of the hub whose files are on this machine."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.constants import HF_HOME
+
+    home = Path(os.environ.get("HF_LEROBOT_HOME") or f"{HF_HOME}/lerobot").expanduser()
+    info = "meta/info.json"
+    if (home / repo_id / info).is_file():
+        return "dataset", home / repo_id
+    for cache in (home / "hub", None):
+        found = try_to_load_from_cache(repo_id, info, cache_dir=cache, repo_type="dataset")
+        if isinstance(found, str):
+            return "dataset", Path(found).parents[1]
+    found = try_to_load_from_cache(repo_id, "config.json")
+    if isinstance(found, str):
+        return "checkpoint", Path(found).parent
+    raise BadInput(
+        f"name: {repo_id} is no folder here, and not in the cache of the hub.",
+        f"Load it first, as a dataset (lefleet collect dataset --repo-id {repo_id}) or as a "
+        f"checkpoint (hf download {repo_id}).",
+    )
 
 
 def require_dataset_folder(name: str, field: str) -> None:

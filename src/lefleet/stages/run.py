@@ -19,8 +19,9 @@ import msgspec
 
 from lefleet.constitution import Rules, find, given, installed, rules_for_request
 from lefleet.constitution.active import WORKDIR
+from lefleet.devices import AUTO, ready_device
 from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError, StageFailed
-from lefleet.process import launch, oom_kills, stop
+from lefleet.process import launch, oom_kills, processes_marked, stop
 from lefleet.records import (
     CheckpointRecord,
     CollectRequest,
@@ -45,9 +46,12 @@ from lefleet.records.border import Strict
 from lefleet.stages.folder import (
     LOG,
     REQUEST,
+    START_ANEW,
     StageFolder,
     committed,
+    in_use,
     read_record,
+    set_aside,
     write_durably,
 )
 from lefleet.stages.lerobot_train import failure_of, split_lines
@@ -112,8 +116,16 @@ def run_stage(request: Request, folder: str | Path, progress: Progress = silent)
     Raises Denied where the rules of this process do not allow it; without any, what is asked for
     here is what they grant.
     """
-    request = validated(request)
     path = Path(folder).resolve()
+    request = validated(request)
+    if not _is_auto(request) and (record := committed(path, request)) is not None:
+        return record
+    request = with_ready_device(request, _checked(request, path, WORKDIR))
+    return _run_checked(request, path, progress)
+
+
+def _run_checked(request: Request, path: Path, progress: Progress) -> Record:
+    """Carry out a request whose device is known to work."""
     if (record := committed(path, request)) is not None:
         return record
     with installed(_checked(request, path, WORKDIR)), StageFolder(path, request) as stage:
@@ -133,6 +145,21 @@ def _checked(request: Request, folder: Path, workdir: Path) -> Rules:
     rules = given() or rules_for_request(find(workdir), request, folder)
     rules.check_request(request)
     return rules
+
+
+def with_ready_device(request: Request, rules: Rules) -> Request:
+    """The request with the device that it means on this machine, tried out; BadInput where that
+    cannot be used."""
+    device = getattr(request, "device", None)
+    if device is None:
+        return request
+    with installed(rules):
+        return msgspec.structs.replace(request, device=ready_device(device, "device"))
+
+
+def _is_auto(request: Request) -> bool:
+    """Whether only a look at the machine tells which device is meant."""
+    return getattr(request, "device", None) == AUTO
 
 
 def _body(request: Request) -> Any:
@@ -168,6 +195,14 @@ def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
         )
 
 
+def restart(folder: Path) -> Path | None:
+    """Set the folder of a stage aside, so that the next call starts anew; where it is now, None
+    where there was none. StageFailed where a process of it is still running."""
+    if str(folder) in processes_marked(STAGE_MARK).values():
+        raise in_use(folder)
+    return set_aside(folder)
+
+
 def run_in_child(
     request: Request,
     folder: Path,
@@ -180,9 +215,12 @@ def run_in_child(
     person also wants to see that time passes. `workdir` is where the rules are looked for.
     """
     request = validated(request)
-    if (record := committed(folder, request)) is not None:
+    if not _is_auto(request) and (record := committed(folder, request)) is not None:
         return record
     rules = _checked(request, folder, workdir)
+    request = with_ready_device(request, rules)
+    if (record := committed(folder, request)) is not None:
+        return record
     with StageFolder(folder, request) as stage:
         pass
     before = oom_kills()
@@ -202,6 +240,9 @@ def run_in_child(
     failure = read_failure(folder, code, before)
     if stage.is_new and failure.exit_code in (BadInput.exit_code, Denied.exit_code):
         stage.discard()
+    if isinstance(failure, StageFailed) and START_ANEW not in failure.remedy:
+        remedy = f"{failure.remedy} Run the same command again to resume it, or {START_ANEW}"
+        raise type(failure)(failure.problem, remedy.strip())
     raise failure
 
 
@@ -217,7 +258,7 @@ def read_failure(folder: Path, code: int, oom_kills_before: int) -> LeFleetError
         return (ChildKilled if said.is_killed else StageFailed)(said.problem, said.remedy)
     log = folder / LOG
     text = log.read_text(errors="replace") if log.exists() else ""
-    remedy = f"Its log is {log}. Run the same command again to resume it."
+    remedy = f"Its log is {log}."
     return failure_of("The stage", code, oom_kills_before, split_lines(text), remedy, count=1)
 
 
@@ -225,7 +266,7 @@ def execute(folder: Path) -> int:
     """The child's side; returns its exit code."""
     request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
     try:
-        run_stage(request, folder, ProgressWriter(folder))
+        _run_checked(validated(request), folder, ProgressWriter(folder))
     except LeFleetError as error:
         traceback.print_exc()
         return _fail(folder, error)

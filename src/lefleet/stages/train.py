@@ -5,15 +5,24 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
-from lefleet.stages.contract import CONTRACT_FILE, contract_of, read_info, require_coverage
+from lefleet.stages.backbone import needed_weights, require_weights
+from lefleet.stages.contract import (
+    CONTRACT_FILE,
+    contract_of,
+    is_camera,
+    policy_features,
+    read_info,
+    require_coverage,
+)
 from lefleet.stages.digest import checkpoint_digest
+from lefleet.stages.extras import require_policy
 from lefleet.stages.folder import StageFolder, write_durably
 from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
@@ -21,6 +30,7 @@ from lefleet.stages.lerobot_train import (
     Invocation,
     failure_of,
     log_every,
+    lost_device,
     parse_bar,
     parse_metrics,
     read_curve,
@@ -28,32 +38,85 @@ from lefleet.stages.lerobot_train import (
     split_lines,
     start_command,
 )
+from lefleet.stages.normalisation import as_trained, require_family
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
-from lefleet.stages.references import CheckpointReference, find_checkpoint, find_dataset
+from lefleet.stages.references import (
+    CheckpointReference,
+    find_checkpoint,
+    find_dataset,
+    read_policy_config,
+)
+from lefleet.stages.state_only import needs_step, require_inputs_of
+from lefleet.stages.suitability import Suitability, assess
+from lefleet.stages.wandb_guard import WandbGuard, without_wandb
+
+_OUTPUT = "training"
+FRESH = "fresh_policy"
+"""Where a training begins whose policy LeRobot cannot make itself."""
+
+
+class _Inputs(NamedTuple):
+    """What a training is made of, all of it checked."""
+
+    dataset: DatasetRecord
+    info: dict[str, Any]
+    init: CheckpointReference | None
+    suitability: Suitability
+
+    @property
+    def init_path(self) -> str:
+        return self.init.path if self.init else ""
 
 
 def train(request: TrainRequest, stage: StageFolder, progress: Progress) -> CheckpointRecord:
     """Train to the last step, starting from the newest checkpoint in the folder."""
     progress(DIGESTING)
+    inputs = _inputs(request)
+    _require_decent(request, stage.path)
+    stage.pin(dataset=inputs.dataset.digest, init=inputs.init.digest if inputs.init else "")
+    output = stage.path / _OUTPUT
+    guard = WandbGuard(stage.path, is_wanted=request.wandb)
+    while (reached := _last_step(output)) < request.steps:
+        is_logged = guard.begin(reached)
+        command = _command(request, inputs, stage.path, reached)
+        command = command if is_logged or not request.wandb else without_wandb(command)
+        with stage.log.open("ab") as log:
+            for line in (inputs.suitability.normalisation.sentence(), *inputs.suitability.notes):
+                log.write(f"lefleet: {line}\n".encode())
+            log.write(f"\n{START_MARK} {reached}\n".encode())
+            try:
+                _follow(command, request, reached, log, progress)
+            except StageFailed as error:
+                if not guard.is_to_blame(error):
+                    raise
+                continue
+        progress(DIGESTING)
+        break
+    record = _record(request, stage, inputs, output)
+    return msgspec.structs.replace(record, wandb_problem=guard.problem)
+
+
+def _inputs(request: TrainRequest) -> _Inputs:
     dataset = find_dataset(request.dataset, "dataset").record
-    require_coverage(dataset.tasks, request.tasks, request.dataset)
+    info = read_info(dataset.root)
+    require_coverage(dataset.tasks, request.tasks, request.dataset, info)
     init = find_checkpoint(request.init, "init") if request.init else None
+    if init is None:
+        require_family(request)
+        require_policy(request.policy_type, "policy_type")
     if request.rename_map and init is None:
         raise BadInput(
             "rename_map: it needs a checkpoint to rename for.",
             "Give init, or leave rename_map out: a fresh policy takes the dataset's own names.",
         )
-    _require_decent(request, stage.path)
-    stage.pin(dataset=dataset.digest, init=init.digest if init else "")
-    output = stage.path / "training"
-    reached = _last_step(output)
-    if reached < request.steps:
-        command = _command(request, dataset, init, output, reached)
-        with stage.log.open("ab") as log:
-            log.write(f"\n{START_MARK} {reached}\n".encode())
-            _follow(command, request, reached, log, progress)
-        progress(DIGESTING)
-    return _record(request, stage, dataset, init, output)
+    checkpoint = read_policy_config(Path(init.path)) if init else None
+    if init and checkpoint:
+        require_policy(checkpoint["type"], "init")
+        require_inputs_of(Path(init.path), info["features"], request.rename_map, dataset.root)
+    suitability = assess(request, info, Path(dataset.root), checkpoint)
+    suitability.require("dataset")
+    require_weights(needed_weights(request, info, checkpoint))
+    return _Inputs(dataset, info, init, suitability)
 
 
 def _require_decent(request: TrainRequest, folder: Path) -> None:
@@ -68,28 +131,31 @@ def _require_decent(request: TrainRequest, folder: Path) -> None:
         )
 
 
-def _command(
-    request: TrainRequest,
-    dataset: DatasetRecord,
-    init: CheckpointReference | None,
-    output: Path,
-    reached: int,
-) -> Invocation:
-    policy_type = read_policy_type(Path(init.path)) if init else request.policy_type
+def _command(request: TrainRequest, inputs: _Inputs, folder: Path, reached: int) -> Invocation:
+    init, info, output = inputs.init_path, inputs.info, folder / _OUTPUT
+    policy_type = read_policy_type(Path(init)) if init else request.policy_type
     if reached:
         return resume_command(request, last_checkpoint(output), policy_type=policy_type)
     if output.exists():
         shutil.rmtree(output)
-    info = read_info(dataset)
-    return start_command(
+    fresh = folder / FRESH if not init and needs_step(policy_type, info["features"]) else None
+    command = start_command(
         request,
-        dataset,
+        inputs.dataset,
         output,
-        init=init.path if init else "",
+        init=init,
         policy_type=policy_type,
-        is_state_only=not contract_of(dataset, "", info).cameras,
+        is_state_only=not any(map(is_camera, policy_features(info).values())),
         episodes_present=info["total_episodes"],
+        mapping=inputs.suitability.flag,
+        statistics=inputs.suitability.corrections,
+        fresh=str(fresh or ""),
     )
+    if fresh:
+        from lefleet.stages.fresh_policy import write_policy
+
+        write_policy(fresh, policy_type, command.argv, info["features"], request.seed)
+    return command
 
 
 def _follow(
@@ -109,6 +175,8 @@ def _follow(
         progress(LOADING)
         for line in _lines(child, log):
             said.append(line)
+            if (lost := lost_device(line, request.device)) is not None:
+                raise lost
             if metrics := parse_metrics(line):
                 if not math.isfinite(metrics[0]):
                     raise _diverged()
@@ -135,11 +203,7 @@ def _lines(child: "subprocess.Popen[bytes]", log: Any) -> Iterator[str]:
 
 
 def _record(
-    request: TrainRequest,
-    stage: StageFolder,
-    dataset: DatasetRecord,
-    init: CheckpointReference | None,
-    output: Path,
+    request: TrainRequest, stage: StageFolder, inputs: _Inputs, output: Path
 ) -> CheckpointRecord:
     curve, resumed = read_curve(
         split_lines(stage.log.read_text(errors="replace")), log_every(request)
@@ -148,8 +212,9 @@ def _record(
     if curve and final_loss is None:
         raise _diverged()
     folder = last_checkpoint(output) / "pretrained_model"
-    policy_type = read_policy_type(folder)
-    contract = contract_of(dataset, policy_type, read_info(dataset))
+    config = read_policy_config(folder)
+    policy_type = str(config["type"])
+    contract = contract_of(inputs.dataset, policy_type, inputs.info)
     write_durably(folder / CONTRACT_FILE, encode(contract))
     return CheckpointRecord(
         path=str(folder),
@@ -159,8 +224,9 @@ def _record(
         final_loss=final_loss,
         curve=tuple(curve),
         contract=contract,
-        init_digest=init.digest if init else "",
+        init_digest=inputs.init.digest if inputs.init else "",
         resumed_at=tuple(resumed),
+        normalisation=as_trained(inputs.suitability.normalisation, config),
     )
 
 
@@ -172,7 +238,7 @@ def _diverged() -> StageFailed:
 
 def read_policy_type(folder: Path) -> str:
     """LeRobot's policy family of a pretrained_model folder."""
-    return str(msgspec.json.decode((folder / "config.json").read_bytes())["type"])
+    return str(read_policy_config(folder)["type"])
 
 
 def last_checkpoint(output: Path) -> Path:

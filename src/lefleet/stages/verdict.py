@@ -17,7 +17,6 @@ from lefleet.records import (
 )
 from lefleet.records.evaluate import Ended, Verdict
 from lefleet.records.fields import Scope
-from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.evaluate import rate_of
 from lefleet.stats import Gate, GateRule, Pair, fixed_size, needed_pairs, possible_pairs
 from lefleet.stats.gate import State
@@ -46,9 +45,8 @@ def pair_order(tasks: Sequence[str], first_seed: int, max_pairs: int) -> list[Tr
     return order[:max_pairs]
 
 
-def simulated_order(request: CompareRequest) -> list[Trial]:
-    """The order of a comparison in LeFleet's simulation."""
-    tasks = resolve_tasks(request.tasks)
+def gate_order(request: CompareRequest, tasks: Sequence[str]) -> list[Trial]:
+    """The pairs of a comparison of these tasks, in the order of judging."""
     pairs = possible_pairs(request.max_pairs, request.initial_states, len(tasks))
     return pair_order(tasks, request.seed, pairs)
 
@@ -183,6 +181,7 @@ class ComparisonSource(NamedTuple):
     episodes: int
     episodes_file: str
     note: str
+    tasks: tuple[str, ...] = ()
 
 
 def comparison(judge: Judge, source: ComparisonSource) -> ComparisonRecord:
