@@ -11,12 +11,10 @@ from lefleet.constitution.argv import flags_as_given, flattened, split
 from lefleet.errors import Denied
 from lefleet.records import (
     EvaluatePlan,
-    EvaluateRequest,
     NotifyPlan,
     Rung,
     TrainRequest,
 )
-from lefleet.stages.evaluate import eval_command
 from lefleet.stages.lerobot_train import resume_command, start_command
 from tests.constitution.cases import EVAL, OWN_TRAIN, TRAIN, config, dataset, rules, source
 from tests.samples import dataset_record
@@ -47,6 +45,14 @@ def test_the_command_line_of_a_training_is_allowed(own, tmp_path, memory_data):
     own.check_argv(training(tmp_path, request), ["HF_HUB_OFFLINE", "TQDM_MININTERVAL"])
 
 
+def test_a_policy_that_the_stage_made_is_the_runs_own(own, tmp_path):
+    made = str(tmp_path / "fresh_policy")
+    argv = training(tmp_path, TrainRequest(dataset="d"), fresh=made)
+    own.check_argv(argv)
+    elsewhere = [word.replace(made, "/elsewhere/fresh_policy") for word in argv]
+    denied(own, *elsewhere, rule="checkpoints")
+
+
 def test_the_command_line_of_a_training_with_everything_that_its_config_names_is_allowed(tmp_path):
     rung = Rung(
         name="a",
@@ -65,10 +71,13 @@ def test_the_command_line_of_a_training_with_everything_that_its_config_names_is
 
 def test_an_evaluation_in_another_environment_is_allowed_to_the_run_that_names_it(own, tmp_path):
     env = {"type": "pusht", "task": "PushT-v0"}
-    request = EvaluateRequest(checkpoint="c", env=env)
-    argv = eval_command(request, str(tmp_path / "c"), tmp_path / "out")
-    rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path).check_argv(argv)
+    flags = {"policy.path": tmp_path / "c", "env.type": "pusht", "env.task": "PushT-v0"}
+    argv = (*EVAL, *(f"--{name}={value}" for name, value in flags.items()))
+    rules = rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path)
+    rules.check_argv(argv)
     denied(own, *argv, rule="environments")
+    named = [f"--env.{name}={value}" for name, value in env.items()]
+    rules.check_argv((sys.executable, "-m", "lefleet", "environment", "probe", *named))
 
 
 @pytest.mark.parametrize(
@@ -78,6 +87,7 @@ def test_an_evaluation_in_another_environment_is_allowed_to_the_run_that_names_i
         ("lefleet", "controller", "exec", "{own}", "r"),
         ("lefleet", "notify", "exec", "{own}", "r"),
         ("lefleet.rollouts.worker", "cuda:1"),
+        ("lefleet", "device", "probe", "cuda:1"),
         ("lefleet.trial.host",),
         ("lefleet", "serve", "{own}/c", "--json", "--service_name=t", "--zenoh.listen=[tcp/a:1]"),
     ],
@@ -100,6 +110,10 @@ def test_programs_of_lefleet_are_allowed_as_it_starts_them(own, tmp_path, argume
         (("-m", "lefleet", "serve", "{own}/c", "--json", "--insecure"), "commands"),
         (("-m", "lefleet", "rollout", "--robot.type=so101_follower"), "commands"),
         (("-m", "lefleet", "run", "-c", "x.yaml"), "commands"),
+        (("-m", "lefleet", "device", "probe", "/a"), "commands"),
+        (("-m", "lefleet", "environment", "probe", "--env.type=pusht"), "environments"),
+        (("-m", "lefleet", "environment", "probe", "--env.discover_packages_path=x"), "plugins"),
+        (("-m", "lefleet", "device", "probe", "cuda", "more"), "commands"),
         (("-m", "lefleet", "stage", "exec", "{own}/a", "--debug"), "commands"),
         (("-m", "lefleet.trial.host", "--any=1"), "commands.lefleet.trial.host"),
         (("-m", "lefleet.cli"), "commands"),
@@ -291,6 +305,18 @@ def saved(folder: Path, **changes) -> Path:
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(content))
     return folder
+
+
+def test_wandb_offline_sends_nothing_and_is_allowed(own, tmp_path):
+    dataset(tmp_path / "data")
+    own.check_argv((*TRAIN, "--wandb.enable=true", "--wandb.mode=offline"))
+    saved(tmp_path / "000100", wandb={"enable": True, "mode": "offline"})
+    request = TrainRequest(dataset="d", wandb=True)
+    command = resume_command(request, tmp_path / "000100", policy_type="act")
+    own.check_argv(command.argv, command.environment)
+    denied(own, *command.argv, "--wandb.mode=online", rule="uploads")
+    denied(own, *TRAIN, "--wandb.enable=true", "--wandb.mode=online", rule="uploads")
+    denied(own, *TRAIN, "--wandb.enable=true", "--wandb.mode=null", rule="uploads")
 
 
 def test_a_training_is_resumed_with_the_settings_of_its_own_checkpoint(own, tmp_path):

@@ -628,3 +628,25 @@ def test_a_model_on_another_machine_is_an_upload(model, is_allowed, tmp_path):
 def test_a_run_that_may_start_no_stage_is_denied_before_it_begins(tmp_path):
     with pytest.raises(Denied, match="lefleet is not an allowed program"):
         rules_for(source(commands={}), config(), tmp_path).check_config(config())
+
+
+def test_the_largest_number_of_a_growing_selection_counts(tmp_path):
+    of = config(collect=DatasetSource(repo_id="a/b", episodes_per_task=(15, 29)))
+    strict = rules_for(source(caps={"episodes_per_task": 28}), of, tmp_path)
+    denied(
+        lambda: strict.check_config(of),
+        "caps.episodes_per_task",
+        "collect.episodes_per_task is 29, above the limit of 28",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "variable"),
+    [({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES"), ({"track": ("wandb",)}, "WANDB_ERROR")],
+)
+def test_variables_that_trainings_need_are_looked_at_before_a_run_begins(changes, variable):
+    few = rules(variables=["HF_HUB_OFFLINE", "TQDM_MININTERVAL"])
+    few.check_config(config())
+    with pytest.raises(Denied, match=f"variables: the environment variable {variable}"):
+        few.check_config(config(**changes))
+    rules().check_config(config(**changes))

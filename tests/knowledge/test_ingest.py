@@ -240,6 +240,22 @@ def test_a_run_with_its_own_dataset_and_environment_has_pages(ledger, workdir):
     validate_all(workdir)
 
 
+def test_words_of_an_environment_of_ones_own_are_not_translated(ledger, workdir):
+    """A task that is called as one of MetaWorld's is not that task."""
+    PlayedRun(
+        ledger,
+        workdir,
+        "mine",
+        tasks=("drawer-open", "reach"),
+        collect=DatasetSource(repo_id="me/arm", tasks=("drawer-open", "reach")),
+        evaluate=EvaluatePlan(env={"type": "mine"}),
+    ).play(Cycle(demos=9, successes=even(3, "drawer-open", "reach"), text={"drawer-open": "pull"}))
+    ingest(ledger, workdir, "mine")
+    text = page(workdir, "tasks/drawer-open.md")
+    assert "open the drawer" not in text
+    assert "| ? | 15 %" in text, "data with other words is not taken for its own"
+
+
 def test_a_later_run_changes_the_status_on_the_pages_of_an_earlier_one(ledger, workdir):
     demo_like(ledger, workdir, "first")
     ingest(ledger, workdir, "first")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lefleet.ledger import Ledger, open_ledger
-from lefleet.loop.runs import begin, change_budgets, is_controlled, resume
+from lefleet.loop.runs import begin, change_config, is_controlled, resume
 from lefleet.loop.state import stored_config
 from lefleet.process import processes_marked
 from lefleet.records import (
@@ -175,7 +175,7 @@ class Fuzz:
         assert row.state != "failed", row.reason
         if row.state == "finished" and stored_config(row).budgets.cycles < self._cycles:
             overrides = (f"--budgets.cycles={self._cycles}",)
-            change_budgets(self._ledger, self.workdir, row, overrides)
+            change_config(self._ledger, self.workdir, row, overrides)
             return False
         return row.state == "finished"
 

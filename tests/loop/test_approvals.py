@@ -2,17 +2,16 @@
 
 import json
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from lefleet.constitution import packaged, stored
+from lefleet.constitution import packaged
 from lefleet.errors import BadInput, Denied
-from lefleet.ledger import ApprovalRow, open_ledger
+from lefleet.ledger import ApprovalRow
 from lefleet.loop import controller as controller_module
 from lefleet.loop import runs as runs_module
-from lefleet.loop.answers import open_question, record_answer
+from lefleet.loop.answers import open_question
 from lefleet.loop.approvals import (
     must_ask,
     question_about,
@@ -20,18 +19,15 @@ from lefleet.loop.approvals import (
     waiting_words,
     with_answer,
 )
-from lefleet.loop.controller import Controller
 from lefleet.loop.limits import reached, usage
-from lefleet.loop.rules import begin_rules
-from lefleet.loop.runs import change_budgets, find, resume, stop
+from lefleet.loop.runs import change_config, find, resume, stop
 from lefleet.loop.state import read_state, stored_config
 from lefleet.loop.status import run_status
-from lefleet.records import ApprovalAnswer, ApprovalPlan, Budgets, ExpertDemos, RunConfig
+from lefleet.records import ApprovalAnswer, ApprovalPlan, Budgets
 from tests.ledger.ledgers import execute
-from tests.loop.states import config, decision, gate, proposal, record, result
-from tests.samples import comparison_record, evaluation_record
+from tests.loop.states import config, decision, gate
+from tests.waiting import Waiting
 
-REQUEST = ExpertDemos(tasks=("push",))
 HUMAN = ApprovalPlan(promote="human")
 YES = ApprovalAnswer(approved=True, who="anna", at=100.0)
 NO = ApprovalAnswer(approved=False, who="anna", at=100.0, why="it shakes")
@@ -102,48 +98,6 @@ def test_a_time_out_answers_as_the_plan_says_and_not_before():
 def test_the_words_for_waiting_name_the_time_out():
     assert waiting_words(asked(expires_at=None)) == "a person to bless"
     assert waiting_words(asked()).endswith(": reject)")
-
-
-class Waiting:
-    """A run whose second candidate was shown to be better, without a controller."""
-
-    def __init__(self, workdir: Path, of: RunConfig) -> None:
-        self.workdir, self.folder = workdir, workdir / "r"
-        self.ledger = open_ledger(workdir)
-        rules = stored(begin_rules(workdir, of, None))
-        self.ledger.create_run("r", msgspec.to_builtins(of), None, rules)
-        for cycle in (0, 1):
-            self.ledger.record_proposal("r", proposal(cycle, of))
-            self.commit(cycle, "collect", record(cycle, "collect"))
-            self.commit(cycle, "train", record(cycle, "train"))
-            found = result(2 + cycle, cycle)
-            found = msgspec.structs.replace(found, per_task={"push": found.overall})
-            self.commit(cycle, "evaluate", evaluation_record(result=found))
-            if cycle == 0:
-                self.ledger.record_decision("r", decision(0, "baseline", "c0"))
-        better = gate("better", pairs=20, wins=10)
-        self.commit(1, "gate", comparison_record(candidate="c1", gate=better))
-
-    def commit(self, cycle, stage, made) -> None:
-        self.ledger.commit_stage(self.ledger.start_attempt("r", cycle, stage, REQUEST), made)
-
-    def control(self) -> int:
-        return Controller(self.workdir, "r").run()
-
-    @property
-    def state(self) -> str:
-        return self.ledger.run("r").state
-
-    def answer(self, said: ApprovalAnswer, number: int | None = None) -> str:
-        record_answer(self.ledger, self.workdir, find(self.ledger, "r"), said, number)
-        return resume(self.ledger, self.workdir, find(self.ledger, "r"))
-
-    def decided(self):
-        return self.ledger.decisions("r")[-1]
-
-    def kinds(self) -> list[str]:
-        lines = (self.folder / "events.jsonl").read_text().splitlines()
-        return [json.loads(line)["kind"] for line in lines]
 
 
 @pytest.fixture
@@ -377,7 +331,7 @@ def test_other_budgets_keep_to_the_constitution(begin, tmp_path):
     run.control()
     row = find(run.ledger, "r")
     with pytest.raises(Denied, match=r"caps\.cycles"):
-        change_budgets(run.ledger, run.workdir, row, ("--budgets.cycles=4",))
+        change_config(run.ledger, run.workdir, row, ("--budgets.cycles=4",))
     assert run.state == "finished"
 
 

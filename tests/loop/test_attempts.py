@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lefleet.ledger import AttemptRow, open_ledger, store
@@ -169,3 +170,31 @@ def test_a_closed_attempt_keeps_what_was_recorded(bench):
     (bench.folder / "attempts.jsonl").write_text("{}\n")
     bench.attempts.close(bench.attempt, "killed", "A worker was killed by SIGKILL.")
     assert (bench.attempt.state, bench.attempt.recorded) == ("killed", 1)
+
+
+CHANGED = msgspec.structs.replace(REQUEST, noise=0.5)
+
+
+def test_a_stage_whose_request_changed_begins_anew_and_its_folder_is_kept(bench):
+    with StageFolder(bench.folder, REQUEST) as stage:
+        stage.log.write_text("it failed")
+    bench.attempts.begin_anew(0, "collect", CHANGED)
+    kept = bench.folder.with_name("collect-before-1")
+    assert not bench.folder.exists()
+    assert (kept / "log.txt").read_text() == "it failed"
+    event = bench.ledger.events("r")[-1]
+    assert (event.kind, event.data["kept"]) == ("stage_begins_anew", kept.name)
+
+
+def test_a_stage_whose_request_is_the_same_is_resumed(bench):
+    with StageFolder(bench.folder, REQUEST):
+        pass
+    bench.attempts.begin_anew(0, "collect", REQUEST)
+    assert bench.folder.exists()
+
+
+def test_a_folder_that_the_run_did_not_begin_is_never_set_aside(bench):
+    with StageFolder(bench.folder, OTHER):
+        pass
+    bench.attempts.begin_anew(0, "collect", CHANGED)
+    assert bench.folder.exists()

@@ -137,7 +137,7 @@ def test_a_wrong_flag_is_named_and_not_the_file(load, override, words):
     assert str(caught.value) == words
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1", "mps", "xpu", "xpu:0"])
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
 def test_a_torch_device_is_good(load, device):
     assert load(f"--device={device}").device == device
 
@@ -145,6 +145,11 @@ def test_a_torch_device_is_good(load, device):
 @pytest.mark.parametrize("name", ["a", "_a", "1.2-b_c", "a" * 100])
 def test_a_name_of_plain_letters_is_good(load, name):
     assert load(f"--name='{name}'").name == name
+
+
+@pytest.mark.parametrize("given", ["none", "[none]", "[]"])
+def test_no_tracker_can_be_said(load, given):
+    assert load(f"--track={given}").track == ()
 
 
 def test_a_list_has_no_fields_and_the_remedy_is_named(load):
@@ -204,8 +209,31 @@ def test_tasks_of_another_environment_are_not_looked_up(load):
     flags = ("--evaluate.env={type: pusht}", "--tasks=[anything]")
     data = "--collect={source: dataset, repo_id: a/b}"
     assert load(*flags, data).tasks == ("anything",)
-    with pytest.raises(BadInput, match="'anything'"):
-        load(*flags)
+    assert load(*flags).tasks == ("anything",)
+
+
+@pytest.mark.parametrize("task", ["open the drawer", "fold the towel", "drawer"])
+def test_a_run_on_tasks_of_ones_own_is_told_about_the_environment(load, task):
+    data = "--collect={source: dataset, repo_id: a/b}"
+    with pytest.raises(BadInput) as caught:
+        load(data, f"--tasks=[{task}]")
+    assert caught.value.problem == f"tasks: no MetaWorld task or task set is called '{task}'."
+    assert "set evaluate.env, for instance --evaluate.env.type=pusht" in caught.value.remedy
+
+
+@pytest.mark.parametrize("numbers", ["[3, 3]", "[5, 2]", "[]", "[0, 4]", "-1", "[2, x]"])
+def test_a_selection_that_does_not_grow_is_named(load, numbers):
+    data = "--collect={source: dataset, repo_id: a/b}"
+    with pytest.raises(BadInput, match=r"collect\.episodes_per_task"):
+        load(data, f"--collect.episodes_per_task={numbers}")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("[10, 20, 40]", (10, 20, 40)), ("[7]", (7,)), ("7", 7), ("0", 0)]
+)
+def test_a_selection_may_grow(load, written, read):
+    data = f"--collect={{source: dataset, repo_id: a/b, episodes_per_task: {written}}}"
+    assert load(data).collect.episodes_per_task == read
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,15 @@
 import pytest
 
 from lefleet.ledger import AttemptRow
-from lefleet.loop.limits import Usage, attempts_used, backoff_s, reached, usage, would_exceed
+from lefleet.loop.limits import (
+    Usage,
+    attempts_used,
+    backoff_s,
+    device_hours,
+    reached,
+    usage,
+    would_exceed,
+)
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, ExpertDemos
 from tests.loop.states import cycle, state
 
@@ -119,3 +127,22 @@ def test_an_attempt_counts_unless_it_recorded_something_new(made, after, used):
 )
 def test_repeated_kills_are_followed_by_a_growing_wait(made, after, now, wait):
     assert backoff_s(attempts(made), after, now) == wait
+
+
+def attempt_on(device: str | None, stage: str, started_at: float, ended_at: float | None):
+    made = ExpertDemos() if device is None else EvaluateRequest(checkpoint="c", device=device)
+    state = "running" if ended_at is None else "committed"
+    return AttemptRow(1, "r", 0, stage, 1, state, made, None, "", started_at, ended_at, 0)
+
+
+def test_hours_are_counted_by_device_and_stages_without_one_use_the_cpu():
+    attempts = [
+        attempt_on(None, "collect", 0.0, 1800.0),
+        attempt_on("cuda", "train", 1800.0, 9000.0),
+        attempt_on("cuda", "evaluate", 9000.0, None),
+        attempt_on("cpu", "gate", 9000.0, 9900.0),
+        attempt_on("cuda", "propose", 0.0, 3600.0),
+    ]
+    hours = device_hours(attempts, now=10800.0)
+    assert hours == {"cuda": 2.5, "cpu": 0.75}
+    assert list(hours) == ["cuda", "cpu"]

@@ -5,6 +5,7 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger
+from lefleet.ledger.config_change import ConfigChange
 from lefleet.loop.origin import OriginName, find_origin, parse_origin, require_own_seeds
 from lefleet.loop.requests import cycle_inputs, make_request
 from lefleet.loop.state import read_state
@@ -52,7 +53,8 @@ class Runs:
     def extend(self, name: str, cycles: int) -> None:
         more = msgspec.structs.replace(self.state(name).config, budgets=Budgets(cycles=cycles))
         require_own_seeds(self.ledger, name, more)
-        self.ledger.resume_run(name, msgspec.to_builtins(more.budgets))
+        change = ConfigChange(msgspec.to_builtins(more.budgets), {}, {}, None)
+        self.ledger.resume_run(name, change)
 
     def state(self, name: str):
         return read_state(self.ledger, self.ledger.run(name))

@@ -1,5 +1,6 @@
 """What a run would do, without doing anything."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from lefleet.loop.requests import count_tasks
 from lefleet.loop.steps import Propose, RunStage
 from lefleet.records import (
     Budgets,
+    DatasetSource,
     EvaluateRequest,
     ExistingDataset,
     ExpertDemos,
@@ -106,21 +108,17 @@ def test_configs_for_the_hub_are_planned_with_their_exact_commands(name, tmp_pat
     config = load_config(CONFIGS / f"{name}.yaml")
     lines = list(plan_lines(config, tmp_path / "r"))
     trainings = commands(lines, sys.executable, "-m", "lefleet.compat.train")
-    evaluations = commands(lines, sys.executable, "-m", "lerobot.scripts.lerobot_eval")
-    cycles = config.budgets.cycles
-    assert len(trainings) == cycles
-    # One of the candidate in every cycle, and one of each checkpoint in every gate.
-    assert len(evaluations) == cycles + 2 * (cycles - 1)
+    evaluations = commands(lines, "lefleet", "eval")
+    assert len(trainings) == len(evaluations) == config.budgets.cycles
     assert all(f"--dataset.repo_id={config.collect.repo_id}" in argv for argv in trainings)
-    assert all(f"--env.type={config.evaluate.env['type']}" in argv for argv in evaluations)
+    kind = config.evaluate.env["type"]
+    assert all(argv[argv.index("--env") + 1 :][:2] == ["type", kind] for argv in evaluations)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_suite_is_counted_by_the_tasks_of_its_data(tmp_path):
+def test_a_suite_is_counted_by_the_tasks_of_its_data():
     config = load_config(CONFIGS / "libero_smolvla_pi05.yaml")
     assert count_tasks(config) == 10
-    lines = list(plan_lines(config, tmp_path / "r"))
-    assert sum("--eval.n_episodes=20" in line for line in lines) == 2 * (config.budgets.cycles - 1)
 
 
 def test_levels_of_later_gates_are_stricter(planned):
@@ -190,3 +188,36 @@ def test_a_plan_says_what_proposals_and_people_may_change(tmp_path):
         assert words not in plain
     for words in ("fail more often", "openai-chat:m", "promotions wait for a person", "helped"):
         assert words in governed
+
+
+def test_a_plan_says_how_an_existing_dataset_grows(tmp_path):
+    flags = ("--collect.episodes_per_task=[10, 20]", "--budgets.cycles=3")
+    lines = list(plan_lines(load_config(CONFIGS / "pusht.yaml", flags), tmp_path / "r"))
+    collects = [line for line in lines if line.startswith("  collect:")]
+    assert collects == [
+        "  collect: 10 episodes per task of an existing dataset",
+        "  collect: 20 episodes per task of an existing dataset: the 10 of the cycle before and 10 "
+        "more",
+        "  collect: 30 episodes per task of an existing dataset: the 20 of the cycle before and 10 "
+        "more",
+    ]
+
+
+def test_a_run_on_a_state_alone_starts_from_the_policy_that_its_stage_makes(tmp_path):
+    data = tmp_path / "data"
+    (data / "meta").mkdir(parents=True)
+    vector = {"dtype": "float32", "shape": [2], "names": ["a.pos", "b.pos"]}
+    features = {"action": vector, "observation.state": vector}
+    info = {"fps": 20, "robot_type": "arm", "total_episodes": 2, "features": features}
+    (data / "meta" / "info.json").write_text(json.dumps(info))
+    config = RunConfig(
+        name="r",
+        tasks=("park",),
+        collect=DatasetSource(root=str(data)),
+        ladder=(Rung(name="a"),),
+        budgets=Budgets(cycles=1),
+    )
+    lines = list(plan_lines(config, tmp_path / "r"))
+    (argv,) = commands(lines, sys.executable, "-m", "lefleet.compat.train")
+    assert f"--policy.path={tmp_path}/r/cycle_0/train/fresh_policy" in argv
+    assert not any(flag.startswith("--policy.type=") for flag in argv)

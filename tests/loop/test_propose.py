@@ -290,6 +290,25 @@ def test_a_dataset_of_ones_own_is_proposed_without_numbers():
 
 
 @pytest.mark.parametrize(
+    ("cycle", "words"),
+    [
+        (0, "10 episodes of each task of user/name"),
+        (
+            1,
+            "25 episodes of each task of user/name: those of the cycle before and 15 more",
+        ),
+        (
+            2,
+            "40 episodes of each task of user/name: those of the cycle before and 15 more",
+        ),
+    ],
+)
+def test_a_proposal_says_how_much_a_growing_selection_grows(cycle, words):
+    now = run(collect=DatasetSource(repo_id="user/name", episodes_per_task=(10, 25)))
+    assert propose(now, cycle, Experience()).why == words
+
+
+@pytest.mark.parametrize(
     ("method", "action"),
     [("none", "demonstrations"), ("harvest", "harvest"), ("correct", "corrections")],
 )

@@ -195,3 +195,21 @@ def test_an_existing_dataset_is_the_same_in_every_cycle():
     made = requests_of("baseline iterate", collect=DatasetSource(repo_id="a/b"))
     assert made[0, "collect"] == made[1, "collect"]
     assert (made[0, "collect"].repo_id, made[0, "collect"].tasks) == ("a/b", ("push",))
+
+
+def test_a_schedule_takes_more_of_an_existing_dataset_in_every_cycle():
+    source = DatasetSource(repo_id="a/b", episodes_per_task=(10, 20, 40))
+    history = "baseline promote iterate promote"
+    made = requests_of(history, collect=source)
+    asked = [made[number, "collect"] for number in range(4)]
+    assert [one.episodes_per_task for one in asked] == [10, 20, 40, 60]
+    assert {one.at_least for one in asked} == {60}, "what the last cycle needs is known at once"
+    assert len({one.seed for one in asked}) == 1, "the same order in every cycle"
+
+
+@pytest.mark.parametrize("number", [0, 12])
+def test_a_plain_number_of_an_existing_dataset_stays_the_same(number):
+    source = DatasetSource(repo_id="a/b", episodes_per_task=number)
+    made = requests_of("baseline iterate", collect=source)
+    assert made[0, "collect"] == made[1, "collect"]
+    assert (made[0, "collect"].episodes_per_task, made[0, "collect"].at_least) == (number, 0)

@@ -2,29 +2,40 @@
 
 import fcntl
 import gc
+import json
 import os
 
 import msgspec
 import pytest
 
-from lefleet.errors import BadInput, StageFailed
+from lefleet.constitution import (
+    ConstitutionSource,
+    packaged,
+    restored,
+    rules_for,
+    stored,
+)
+from lefleet.constitution.schema import parse as parse_constitution
+from lefleet.errors import BadInput, Denied, StageFailed
 from lefleet.ledger import open_ledger, store
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
+from lefleet.loop.attempts import Attempts
 from lefleet.loop.origin import OriginName
 from lefleet.loop.runs import (
     begin,
-    change_budgets,
+    change_config,
     is_controlled,
     last_log_line,
     resume,
     start_controller,
     stop,
 )
-from lefleet.loop.state import read_state
+from lefleet.loop.state import read_state, stored_config
 from lefleet.loop.steps import Propose, next_step
 from lefleet.process import launch
-from lefleet.records import Budgets
+from lefleet.records import Budgets, TrainRequest
+from tests.devices import needs_no_gpu
 from tests.ledger.ledgers import REQUEST
 from tests.loop.states import config, decision, origin, record
 from tests.permissive import EVERYTHING
@@ -119,7 +130,7 @@ def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
 
 def test_the_last_log_line_is_that_of_the_newest_controller(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "launch", lambda *_, **__: launch(("true",)))
-    monkeypatch.setattr(module, "_launch_rules", lambda _: EVERYTHING)
+    monkeypatch.setattr(module, "launch_rules", lambda _: EVERYTHING)
     log = tmp_path / "r" / "controller.log"
     assert last_log_line(tmp_path / "r") == ""
     start_controller(tmp_path, "r")
@@ -150,7 +161,7 @@ class Ended(Controlled):
         self.ledger.set_run_state("r", "finished", "all 1 cycles are done")
 
     def change(self, *overrides: str) -> str:
-        return change_budgets(self.ledger, self.workdir, self.row(), overrides)
+        return change_config(self.ledger, self.workdir, self.row(), overrides)
 
     def step(self):
         return next_step(read_state(self.ledger, self.row()))
@@ -233,10 +244,10 @@ def test_a_change_that_fails_halfway_changes_nothing(ended, monkeypatch):
 
 
 def test_a_run_with_a_controller_must_be_stopped_first(run):
-    with pytest.raises(BadInput, match=r"r is running within its budgets\..*lefleet stop r"):
-        change_budgets(run.ledger, run.workdir, run.row(), ("--budgets.cycles=9",))
+    with pytest.raises(BadInput, match=r"r is running with its config\..*lefleet stop r"):
+        change_config(run.ledger, run.workdir, run.row(), ("--budgets.cycles=9",))
     assert run.row().budgets is None
-    assert change_budgets(run.ledger, run.workdir, run.row(), ("--budgets.cycles=3",)) == "attached"
+    assert change_config(run.ledger, run.workdir, run.row(), ("--budgets.cycles=3",)) == "attached"
 
 
 @pytest.mark.parametrize(
@@ -246,8 +257,8 @@ def test_a_run_with_a_controller_must_be_stopped_first(run):
         ("--budgets.cycles=101", "budgets.cycles: one seed is enough for 100 cycles"),
         ("--budgets.cycles=0", "--budgets.cycles: Expected `int` >= 1."),
         ("--budgets.wall_hours=0.00000001", "budgets.wall_hours: r has used "),
-        ("--seed=3", "seed: only budgets can be changed"),
-        ("--name=s", "name: only budgets can be changed"),
+        ("--seed=3", "seed: it cannot be changed in r: it decides which episodes"),
+        ("--name=s", "name: it cannot be changed in r: the run is known by it"),
     ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(ended, override, problem):
@@ -259,7 +270,7 @@ def test_a_budget_that_makes_no_sense_is_refused(ended, override, problem):
 
 
 def test_other_fields_lead_to_a_new_run(ended):
-    with pytest.raises(BadInput, match=r"lefleet run -c FILE --from r --name=NAME --seed=3"):
+    with pytest.raises(BadInput, match=r"lefleet run -c FILE --from r --name=NEW --seed=3"):
         ended.change("--seed=3")
 
 
@@ -301,3 +312,112 @@ def test_the_config_of_the_begin_and_the_one_of_now_both_find_the_run(ended):
         begin(ended.ledger, ended.workdir, config(seed=4))
     with pytest.raises(BadInput, match=r"called r, which started without --from"):
         begin(ended.ledger, ended.workdir, config(), OriginName("a", None))
+
+
+@needs_no_gpu
+def test_a_run_whose_device_is_gone_is_not_resumed_and_stays_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(Controlled, "of", config(device="cuda"))
+    made = Controlled(tmp_path)
+    monkeypatch.setattr(module, "start_controller", made.start)
+    made.leave()
+    made.ledger.set_run_state("r", "stopped")
+    with pytest.raises(BadInput, match="device: cuda cannot be used"):
+        resume(made.ledger, made.workdir, made.row())
+    with pytest.raises(BadInput, match="device: cuda cannot be used"):
+        change_config(made.ledger, made.workdir, made.row(), ["--budgets.cycles=9"])
+    assert (made.row().state, made.row().budgets, made.started) == ("stopped", None, 0)
+    os.close(made.lock)
+    made.ledger.close()
+
+
+@pytest.fixture
+def failed(ended):
+    """A run whose second cycle failed in its training."""
+    ended.change("--budgets.cycles=3")
+    attempt = ended.ledger.start_attempt("r", 1, "collect", REQUEST)
+    ended.ledger.commit_stage(attempt, record(1, "collect"))
+    attempt = ended.ledger.start_attempt("r", 1, "train", TrainRequest(dataset="d"))
+    ended.ledger.end_attempt(attempt, "failed", "out of memory", recorded=0)
+    ended.ledger.set_run_state("r", "failed", "train of cycle 1: out of memory")
+    return ended
+
+
+def test_a_failed_run_continues_with_a_corrected_config(failed):
+    ladder = [{"name": "small", "batch_size": 8}, {"name": "big"}]
+    said = failed.change(f"--ladder={json.dumps(ladder)}", "--hang_after_s=60", "--max_attempts=5")
+    assert (said, failed.row().state) == ("resumed", "running")
+    now = read_state(failed.ledger, failed.row()).config
+    assert (now.ladder[0].batch_size, now.hang_after_s, now.max_attempts) == (8, 60.0, 5)
+    assert now.budgets.cycles == 3
+    changed, resumed = failed.ledger.events("r")[-2:]
+    assert (changed.kind, resumed.kind) == ("config_changed", "run_resumed")
+    assert changed.data["fields"] == {
+        "ladder[0].batch_size": [64, 8],
+        "hang_after_s": [900.0, 60.0],
+        "max_attempts": [3, 5],
+    }
+
+
+def test_corrections_add_up_and_can_be_taken_back(failed):
+    failed.change("--hang_after_s=60")
+    failed.change("--max_attempts=5", "--hang_after_s=900")
+    assert failed.row().corrections == {"max_attempts": 5}
+    failed.change("--max_attempts=3")
+    assert failed.row().corrections is None
+
+
+def test_a_corrected_run_is_found_by_its_first_config_and_by_the_one_of_now(failed):
+    failed.change("--max_attempts=5")
+    for attempts in (3, 5):
+        again = config(budgets=Budgets(cycles=3), max_attempts=attempts)
+        assert begin(failed.ledger, failed.workdir, again) == "resumed"
+    with pytest.raises(BadInput, match="max_attempts differs"):
+        begin(failed.ledger, failed.workdir, config(budgets=Budgets(cycles=3), max_attempts=4))
+
+
+def test_a_correction_is_checked_against_the_rules_of_the_run(failed):
+    constitution = msgspec.to_builtins(packaged()) | {"caps": {"steps": 2000}}
+    rules = rules_for(
+        ConstitutionSource("test.yaml", parse_constitution(constitution, "test.yaml")),
+        stored_config(failed.row()),
+        failed.workdir,
+    )
+    failed.ledger.set_constitution("r", stored(rules), rules.digest)
+    before = failed.row()
+    ladder = [{"name": "small", "steps": 5000}, {"name": "big"}]
+    with pytest.raises(Denied, match="steps of rung small is 5000, above the limit of 2000"):
+        failed.change(f"--ladder={json.dumps(ladder)}")
+    assert failed.row() == before
+    failed.change("--notify.command=[sh, -c, 'true']")
+    assert restored(failed.row().constitution).grants.commands == (("sh", "-c", "true"),)
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("--evaluate.env.type=pusht", "evaluate.env: it cannot be changed in r since cycle 0"),
+        ("--evaluate.episodes_per_task=9", "evaluate.episodes_per_task: it cannot be changed"),
+        ("--collect.noise=0.5", "collect.noise: it cannot be changed in r since cycle 0"),
+        ("--decide.escalate_after=9", "decide.escalate_after: it cannot be changed in r since"),
+        ("--ladder=[{name: small, policy_type: diffusion}, {name: big}]", "ladder[0].policy_type:"),
+        ("--ladder=[{name: small}]", "ladder: it cannot be changed in r since cycle 0"),
+        ("--tasks=[reach]", "tasks: it cannot be changed in r: its data"),
+    ],
+)
+def test_what_would_falsify_evidence_is_refused(failed, override, problem):
+    before = failed.row()
+    with pytest.raises(BadInput) as caught:
+        failed.change("--max_attempts=9", override)
+    assert str(caught.value).startswith(problem)
+    assert "lefleet run -c FILE" in caught.value.remedy
+    assert failed.row() == before
+
+
+def test_a_correction_that_is_refused_stops_no_stage(failed, monkeypatch):
+    settled = []
+    monkeypatch.setattr(Attempts, "settle", lambda *_: settled.append(1))
+    with pytest.raises(BadInput, match=r"budgets\.wall_hours: r has used"):
+        failed.change("--max_attempts=9", "--budgets.wall_hours=0.00000001")
+    assert settled == []
+    failed.change("--max_attempts=9")
+    assert settled == [1]

@@ -36,6 +36,7 @@ _SECTIONS = frozenset(
 )
 """Parts of a config. In place of one, LeRobot's parser takes a mapping or a file."""
 _UPLOADS = ("push_to_hub", "save_checkpoint_to_hub", "wandb.enable", "recording_repo_id")
+_OFFLINE = ("offline", "disabled")
 _CAPS = {
     "steps": ("steps", "training steps"),
     "batch_size": ("batch_size", "batch size"),
@@ -67,8 +68,11 @@ def judge_flags(
     check: Checks, program: str, flags: dict[str, str], *, is_file: bool = False
 ) -> None:
     """Flags of one of LeRobot's programs; with `is_file`, the content of a config file of it."""
+    # With this mode W&B writes files on this machine, and sends nothing.
+    is_offline = flags.get("wandb.mode") in _OFFLINE
     for key, value in flags.items():
-        _judge_meaning(check, key, value, is_file=is_file)
+        if key != "wandb.enable" or not is_offline:
+            _judge_meaning(check, key, value, is_file=is_file)
     check.data(flags.get("dataset.repo_id", ""), flags.get("dataset.root", ""))
     _judge_environment(check, flags)
     for key, value in flags.items():
@@ -99,6 +103,9 @@ def _judge_meaning(check: Checks, key: str, value: str, *, is_file: bool) -> Non
             f"Give each of them, as --{key}.NAME=VALUE.",
         )
     if key.endswith(_UPLOADS) and is_on(value):
+        check.upload(f"--{key}={value}", is_granted=is_granted)
+    if key == "wandb.mode" and value not in _OFFLINE and not is_file:
+        # It may be put to a file that enables W&B.
         check.upload(f"--{key}={value}", is_granted=is_granted)
     if key == "job.target" and value not in ("local", "null", ""):
         check.upload(f"--{key}={value}", is_granted=is_granted)
@@ -171,11 +178,19 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
             ["stage", "exec", folder]
             | ["controller", "exec", folder, _]
             | ["notify", "exec", folder, _]
+            | ["track", "exec", folder, _]
+            | ["track", "write", folder, _, _]
             | ["film", "exec", folder, _, _, _, _]
         ):
             # Without rules of its own it finds its own, with what it is asked to do.
             if check.grants.folders:
                 check.output(folder)
+        case ["device", "probe", name] if name.replace(":", "").isalnum():
+            # Looks at the machine and computes one product.
+            return
+        case ["environment", "probe", *flags]:
+            # Makes what an evaluation would make, of the same flags, and runs no episode.
+            judge_flags(check, EVAL, lerobot_flags(flags))
         case ["serve", checkpoint, "--json", *flags]:
             check.checkpoint(checkpoint)
             for flag in flags:

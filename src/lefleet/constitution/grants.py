@@ -87,6 +87,8 @@ def of_request(request: Request, folder: Path) -> Grants:
         case ExpertDemos():
             for name in request.add_to:
                 datasets += [name, *_data_behind(name)]
+            flags += named_flags("env", request.env)
+            environments.append(request.env.get("type", OWN_SIMULATION))
         case TrainRequest():
             datasets += [request.dataset, *_data_behind(request.dataset)]
             checkpoints.append(request.init)

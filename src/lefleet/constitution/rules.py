@@ -118,10 +118,13 @@ class Rules(Strict, frozen=True, kw_only=True):
         match config.collect:
             case ExpertGrowth(episodes_per_task=schedule):
                 count(max(schedule), "collect.episodes_per_task")
-            case DatasetSource() as source:
+            case DatasetSource(episodes_per_task=asked) as source:
                 check.tasks(source.tasks)
-                count(source.episodes_per_task, "collect.episodes_per_task")
+                most = max(asked) if isinstance(asked, tuple) else asked
+                count(most, "collect.episodes_per_task")
                 check.data(source.repo_id, source.root)
+        check.device(config.device)
+        check.wandb(is_used="wandb" in config.track)
         for rung in config.ladder:
             check.checkpoint(rung.init)
             check.cap("steps", rung.steps, f"steps of rung {rung.name}")
@@ -153,11 +156,14 @@ class Rules(Strict, frozen=True, kw_only=True):
                     check.cap("episodes_per_task", number, f"episodes of {task}")
                 for name in request.add_to:
                     check.dataset(name)
+                _check_environment(check, request.env)
             case ExistingDataset():
                 check.data(request.repo_id, request.root)
             case Corrections():
                 check.checkpoint(request.checkpoint)
             case TrainRequest():
+                check.device(request.device)
+                check.wandb(is_used=request.wandb)
                 check.dataset(request.dataset)
                 check.checkpoint(request.init)
                 check.cap("steps", request.steps, "steps")

@@ -144,7 +144,7 @@ def _read_run(ledger: Ledger, row: RunRow) -> RunFacts:
         run=row.id,
         state=row.state,
         reason=row.reason,
-        config=msgspec.convert(row.config, RunConfig),
+        config=msgspec.convert(row.corrected_config, RunConfig),
         origin=msgspec.convert(row.origin, RunOrigin | None),
         cycles=tuple(
             _cycle(
@@ -230,6 +230,8 @@ def _measured(run: RunFacts, steps: dict[str, int], episodes: list[JudgedEpisode
 def _measurements(
     run: RunFacts, cycle: CycleFacts, episodes: list[JudgedEpisode]
 ) -> dict[str, Measurement]:
+    from lefleet.stages.contract import task_text
+
     evaluation, rung = cycle.evaluation(), run.rung(cycle)
     if evaluation is None or rung is None or not evaluation.result.per_task:
         return {}
@@ -242,7 +244,8 @@ def _measurements(
         own = [one for one in episodes if one.task in tasks]
         failed = [one.progress for one in own if not one.success]
         made = _made(run, cycle, tasks)
-        total = _episodes_of(cycle.dataset(), task, is_only=len(result.per_task) == 1)
+        text = task_text(task) if environment(run.config) == OWN_SIMULATION else task
+        total = _episodes_of(cycle.dataset(), task, text, is_only=len(result.per_task) == 1)
         found[task] = Measurement(
             run=run.run,
             cycle=cycle.index,
@@ -275,15 +278,13 @@ def _film(run: str, episode: JudgedEpisode) -> FilmedEpisode:
     return FilmedEpisode(episode.task, path, episode.success)
 
 
-def _episodes_of(data: DatasetRecord | None, task: str, *, is_only: bool) -> int | None:
+def _episodes_of(data: DatasetRecord | None, task: str, text: str, *, is_only: bool) -> int | None:
     """Episodes of a task in the data, under its name or the text that stands for it there."""
-    from lefleet.stages.contract import task_text
-
     if data is None:
         return None
     if task == ALL or is_only:
         return sum(data.tasks.values())
-    counts = (data.tasks.get(text) for text in (task, task_text(task)))
+    counts = (data.tasks.get(words) for words in (task, text))
     return next((count for count in counts if count is not None), None)
 
 

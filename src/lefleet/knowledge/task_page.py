@@ -15,7 +15,7 @@ from lefleet.knowledge.drafts import (
     rate_words,
     where,
 )
-from lefleet.knowledge.facts import Measurement
+from lefleet.knowledge.facts import OWN_SIMULATION, Measurement
 from lefleet.knowledge.lessons import sources
 from lefleet.knowledge.markup import bullets, counted, escape, interval, percent, table
 from lefleet.knowledge.merge import Draft
@@ -31,7 +31,8 @@ def task_draft(known: Known, task: str) -> Draft:
     measured = [one for one in known.measured if one.tasks == (task,)]
     told = [one for one in known.lessons if one.tasks == (task,)]
     fields = front("task", task, told, sources(measured[-MOST_ROWS:]), known)
-    text = task_text(task)
+    is_own = any(one.environment == OWN_SIMULATION for one in measured)
+    text = task_text(task) if is_own else task
     said = f"\n“{escape(text)}”\n" if text != task else ""
     sections = {
         "summary": f"# Task {escape(task)}\n{said}\n{_summary(measured)}\n",

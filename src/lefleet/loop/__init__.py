@@ -3,7 +3,11 @@
     runs           start, find and stop runs
     origin         what a run takes from another one: --from
     plan           what a run would do
+    preflight      what is tried out before a run begins: device, data, policies, environment
+    existing_data  whether an existing dataset suffices for a run
     config         YAML file and --key=value overrides to a RunConfig
+    training       what is known of a run's trainings before it starts, and whether they can work
+    corrections    what of a run's config may still change: one rule per field (pure)
     state          what has happened so far, read from the ledger
     steps          the one next step (pure)
     requests       the request of every stage and the seeds that it may use (pure)

@@ -8,8 +8,23 @@ from lefleet.ledger import AttemptRow, Ledger
 from lefleet.ledger.store import UNSEEN
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.stage_process import JOURNALS, cancel, last_sign_of_life
-from lefleet.records import ComparisonRecord, EpisodeRecord, EvaluationRecord, Record, Request
-from lefleet.stages.folder import RECORD, Journal, committed, is_locked
+from lefleet.records import (
+    CheckpointRecord,
+    ComparisonRecord,
+    EpisodeRecord,
+    EvaluationRecord,
+    Record,
+    Request,
+)
+from lefleet.stages.folder import (
+    RECORD,
+    Journal,
+    committed,
+    is_locked,
+    is_same_result,
+    read_request,
+    set_aside,
+)
 
 
 class Attempts:
@@ -37,6 +52,17 @@ class Attempts:
                 return attempt
         return self._ledger.start_attempt(self._run, cycle, stage, request)
 
+    def begin_anew(self, cycle: int, stage: str, request: Request) -> None:
+        """Set the folder of an unfinished stage aside if the run's config was changed since it was
+        begun. A folder that the run did not begin itself stays, and is refused."""
+        folder = stage_folder(self._folder, cycle, stage)
+        begun, made = read_request(folder), self.of(cycle, stage)
+        if begun is None or not made or is_same_result(begun, request):
+            return
+        if is_same_result(begun, made[-1].request) and (kept := set_aside(folder)) is not None:
+            data = {"cycle": cycle, "stage": stage, "kept": kept.name}
+            self._ledger.add_event(self._run, "stage_begins_anew", data)
+
     def commit(self, attempt: AttemptRow, record: Record) -> None:
         """Commit a stage's record, with its episodes."""
         folder = self._stage(attempt)
@@ -46,6 +72,9 @@ class Attempts:
                 episodes = journal.lines
         ended_at = (folder / RECORD).stat().st_mtime
         self._ledger.commit_stage(attempt, record, episodes, ended_at=ended_at)
+        if isinstance(record, CheckpointRecord) and record.wandb_problem:
+            data = {"tracker": "wandb", "error": record.wandb_problem, "cycle": attempt.cycle}
+            self._ledger.add_event(self._run, "track_failed", data)
 
     def close(
         self, attempt: AttemptRow, state: str, error: str, ended_at: float | None = None

@@ -7,22 +7,28 @@ from typing import Any
 
 import msgspec
 
+from lefleet.devices import parse_device
 from lefleet.errors import BadInput
 from lefleet.loop.requests import (
     PER_CYCLE,
     PER_RUN,
     count_tasks,
-    demonstrations,
     require_seeds,
+    scheduled,
 )
+from lefleet.loop.training import require_trainable
 from lefleet.models.client import ModelName
 from lefleet.notify import require_sendable
-from lefleet.records import Budgets, DatasetSource, ExpertGrowth, RunConfig
-from lefleet.records.border import Strict
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
+from lefleet.track import require_trackers
 
+OWN_TASKS = (
+    "Tasks of your own need the LeRobot environment that has them: set evaluate.env, for instance "
+    "--evaluate.env.type=pusht."
+)
 DEMO_CONFIG = Path(__file__).with_name("demo.yaml")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RESERVED = {
@@ -30,7 +36,6 @@ _RESERVED = {
     "comparisons": "lefleet compare writes to the folder of that name",
     "knowledge": "knowledge pages are in the folder of that name",
 }
-_DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu)(:\d+)?")
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -42,38 +47,25 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 def config_of(raw: dict[str, Any], source: str, overrides: Sequence[str] = ()) -> RunConfig:
     """The config that these fields are, checked."""
+    if raw.get("track") in ("none", ["none"]):
+        raw = raw | {"track": []}
     config = converted(raw, RunConfig, source, overrides)
     _check(config)
     return _anchored(config)
 
 
-class _Changeable(Strict, frozen=True, kw_only=True):
-    """The fields of a run that may change."""
-
-    budgets: Budgets
-
-
-def with_budgets(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """The config of a run with other budgets, of which those that are not named stay as they are;
-    `overrides` of any other field are refused."""
-    raw: dict[str, Any] = {"budgets": msgspec.to_builtins(config.budgets)}
+def corrected(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """The config of a run with these fields changed, checked; of a section that is given as a
+    whole, fields that are not named stay as they are."""
+    raw: dict[str, Any] = msgspec.to_builtins(config)
     for override in overrides:
         key = override.removeprefix("--").partition("=")[0]
-        name = key.partition(".")[0]
-        if name in config.__struct_fields__ and name not in raw:
-            raise BadInput(
-                f"{key}: only budgets can be changed while a run keeps its name.",
-                f"For another {key}, start a new run from this one: lefleet run -c FILE --from "
-                f"{config.name} --name=NAME {override}",
-            )
-        given: dict[str, Any] = {}
-        merge(given, [override])
-        is_part = isinstance(given[name], dict) and isinstance(raw.get(name), dict)
-        raw[name] = raw[name] | given[name] if is_part else given[name]
-    changes = converted(raw, _Changeable, f"budgets of {config.name}", overrides)
-    changed = msgspec.structs.replace(config, budgets=changes.budgets)
-    _check(changed)
-    return changed
+        before = raw.get(key)
+        merge(raw, [override])
+        if isinstance(before, dict) and isinstance(now := raw[key], dict):
+            is_other = "source" in now and now["source"] != before.get("source")
+            raw[key] = now if is_other else before | now
+    return config_of(raw, f"config of {config.name}", overrides)
 
 
 def _anchored(config: RunConfig) -> RunConfig:
@@ -121,11 +113,7 @@ def _check(config: RunConfig) -> None:
         raise BadInput(
             f"name: {config.name} cannot name a run: {_RESERVED[config.name]}.", "Use another name."
         )
-    if not _DEVICE.fullmatch(config.device):
-        raise BadInput(
-            f"device: {config.device!r} is not a torch device.",
-            "Use cpu, cuda, cuda:0, mps or xpu.",
-        )
+    parse_device(config.device, "device")
     for number, rung in enumerate(config.ladder):
         if rung.rename_map and not rung.init:
             raise BadInput(
@@ -133,11 +121,13 @@ def _check(config: RunConfig) -> None:
                 "Give init, or leave rename_map out: a fresh policy takes the dataset's own names.",
             )
     if not config.evaluate.env:
-        resolve_tasks(config.tasks)
+        resolve_tasks(config.tasks, OWN_TASKS)
     _check_collect(config)
+    require_trainable(config)
     if config.propose.model:
         ModelName.parse(config.propose.model)
     require_sendable(config.notify)
+    require_trackers(config.track)
     require_seeds(config, None)
     for name, count, room in (
         ("gate.max_pairs", -(-config.gate.max_pairs // count_tasks(config)), PER_CYCLE),
@@ -150,13 +140,18 @@ def _check(config: RunConfig) -> None:
 
 def _check_collect(config: RunConfig) -> None:
     """Where the data comes from, and whether there are seeds for it."""
-    if isinstance(config.collect, ExpertGrowth):
-        resolve_tasks(config.tasks)
-        counts = [demonstrations(config.collect, cycle) for cycle in range(-1, 2)]
-        schedule = (0, *config.collect.episodes_per_task)
-        if sorted(set(schedule)) != list(schedule) or sorted(set(counts)) != counts:
+    schedule = config.collect.episodes_per_task
+    if isinstance(schedule, tuple):
+        counts = [scheduled(schedule, cycle) for cycle in range(-1, len(schedule) + 1)]
+        if sorted(set(counts)) != counts:
             raise BadInput("collect.episodes_per_task: the numbers must grow.")
-        if max_attempts(schedule[-1]) > PER_CYCLE:
+    if isinstance(config.collect, ExpertGrowth):
+        if config.evaluate.env and config.improve.method != "none":
+            raise BadInput(
+                "improve.method: policies cannot make data in another environment yet.",
+                "Use improve.method: none.",
+            )
+        if max_attempts(config.collect.episodes_per_task[-1]) > PER_CYCLE:
             raise BadInput(
                 f"collect.episodes_per_task: there are only {PER_CYCLE} seeds for a cycle.",
                 "Ask for fewer.",

@@ -39,7 +39,7 @@ from lefleet.loop.stage_process import (
 )
 from lefleet.loop.state import DEVICE_STAGES, RunState, read_state, stored_config
 from lefleet.loop.status import SUMMARY, write_summary
-from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step
+from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step, place_of
 from lefleet.loop.success_plot import PLOT
 from lefleet.process.liveness import take_lock
 from lefleet.records import Request
@@ -70,7 +70,7 @@ class Controller:
         self._created_at = row.created_at
         self._rules = RunRules(self._ledger, workdir, row, self._config)
         self._proposals = Proposals(self._ledger, workdir, run, self._rules)
-        self._outlook = Outlook(self._ledger, workdir, run, self._config.notify)
+        self._outlook = Outlook(self._ledger, workdir, run, self._config)
         self._preload = Preload(self._config, may_fork=may_fork)
 
     def run(self) -> int:
@@ -154,7 +154,7 @@ class Controller:
                 case RunStage(cycle, stage):
                     return self._stage(state, events, cycle, stage)
         except Denied as error:
-            return self._denied(error, state.current.index)
+            return self._denied(error, state)
         except BadInput as error:
             return EndRun("failed", str(error))
         return None
@@ -163,10 +163,11 @@ class Controller:
         try:
             self._rules.install()
         except Denied as error:
-            return self._denied(error, 0)
+            return self._denied(error, read_state(self._ledger, self._row()))
         return None
 
-    def _denied(self, error: Denied, cycle: int) -> EndRun:
+    def _denied(self, error: Denied, state: RunState) -> EndRun:
+        cycle, _ = place_of(state)
         self._ledger.add_event(self._run, "denied", denial(error, cycle))
         return EndRun("denied", str(error))
 
@@ -236,6 +237,7 @@ class Controller:
                 self._attempts.abandon(attempt)
             if left:
                 return None
+            self._attempts.begin_anew(cycle, stage, request)
             if limit := self._limit(state, request):
                 return EndRun("finished", limit)
             if wait := backoff_s(self._attempts.of(cycle, stage), self._after(), time.time()):

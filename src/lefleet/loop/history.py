@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger
+from lefleet.loop.requests import run_tasks
 from lefleet.loop.state import CycleState, RunState, is_same, read_state, stored_config
 from lefleet.records import ExpertGrowth, ProposedAction, Rate, RunConfig
 from lefleet.records.border import Strict
 from lefleet.records.evaluate import Verdict
-from lefleet.sim.tasks import resolve_tasks
 
 PRIOR_FAILURES = 20
 """Failed episodes at the average success of all actions that every action is given to begin with:
@@ -97,7 +97,7 @@ def is_alike(one: RunConfig, other: RunConfig) -> bool:
         isinstance(one.collect, ExpertGrowth)
         and isinstance(other.collect, ExpertGrowth)
         and one.evaluate.env == other.evaluate.env
-        and set(resolve_tasks(one.tasks)) == set(resolve_tasks(other.tasks))
+        and set(run_tasks(one)) == set(run_tasks(other))
     )
 
 

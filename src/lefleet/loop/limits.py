@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from lefleet.devices import CPU
 from lefleet.errors import BadInput
 from lefleet.ledger import AttemptRow
-from lefleet.loop.state import RunState
+from lefleet.loop.state import DEVICE_STAGES, RunState
 from lefleet.loop.steps import EndRun, next_step
 from lefleet.records import Budgets, CompareRequest, EvaluateRequest, Request
 
@@ -37,6 +38,19 @@ def usage(state: RunState, wall_s: float, running_s: float = 0.0) -> Usage:
     device_s = state.device_seconds + running_s
     worked_s = max(0.0, wall_s - state.waited_s(until=state.created_at + wall_s))
     return Usage(worked_s, device_s, collected, evaluated, state.llm_tokens())
+
+
+def device_hours(attempts: Sequence[AttemptRow], now: float) -> dict[str, float]:
+    """Hours of attempts at stages by the device that they named; the budget counts all together.
+    Stages that name none, such as a scripted expert's, use the CPU."""
+    hours: dict[str, float] = {}
+    for one in attempts:
+        if one.stage not in DEVICE_STAGES:
+            continue
+        end = now if one.state == "running" else one.ended_at or one.started_at
+        device = getattr(one.request, "device", CPU)
+        hours[device] = hours.get(device, 0.0) + max(0.0, end - one.started_at) / 3600
+    return dict(sorted(hours.items(), key=lambda used: -used[1]))
 
 
 def reached(budgets: Budgets, used: Usage) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
-from lefleet.loop.requests import free_cycles, require_seeds, seed_cycle, stage_folder
+from lefleet.loop.requests import free_cycles, require_seeds, run_tasks, seed_cycle, stage_folder
 from lefleet.loop.state import (
     CycleState,
     RunState,
@@ -27,7 +27,6 @@ from lefleet.records import (
     RunConfig,
     RunOrigin,
 )
-from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.contract import require_same_shape
 from lefleet.stages.progress import DIGESTING, Progress, silent
 from lefleet.stages.references import find_checkpoint, find_dataset
@@ -135,7 +134,7 @@ def _require_same_task(theirs: RunConfig, mine: RunConfig, run: str) -> None:
 
 
 def _tasks(config: RunConfig) -> set[str]:
-    return set(config.tasks if config.evaluate.env else resolve_tasks(config.tasks))
+    return set(run_tasks(config))
 
 
 def _decided(state: RunState, name: OriginName) -> CycleState:

@@ -1,4 +1,4 @@
-"""What people see of a run beside its results: knowledge pages, and messages."""
+"""What people see of a run beside its results: knowledge pages, messages, and trackers."""
 
 import traceback
 from pathlib import Path
@@ -6,18 +6,19 @@ from pathlib import Path
 from lefleet.knowledge import ingest
 from lefleet.ledger import Ledger, RunRow
 from lefleet.notify import notify_new
-from lefleet.records import NotifyPlan
+from lefleet.records import RunConfig
+from lefleet.track import track_new
 
 
 class Outlook:
     """Kept up to date by the run's controller. None of it can fail a run: what goes wrong is an
     event, and in the controller's log."""
 
-    def __init__(self, ledger: Ledger, workdir: Path, run: str, notify: NotifyPlan) -> None:
+    def __init__(self, ledger: Ledger, workdir: Path, run: str, config: RunConfig) -> None:
         self._ledger = ledger
         self._workdir = workdir
         self._run = run
-        self._notify = notify
+        self._config = config
 
     def refresh(self, ending: RunRow | None = None) -> None:
         """Bring the knowledge pages up to date; `ending` is the row of a run that is about to end
@@ -31,5 +32,6 @@ class Outlook:
             )
 
     def tell(self) -> None:
-        """Tell people what they want to be told of."""
-        notify_new(self._ledger, self._workdir, self._run, self._notify)
+        """Tell people what they want to be told of, and trackers what was decided."""
+        notify_new(self._ledger, self._workdir, self._run, self._config.notify)
+        track_new(self._ledger, self._workdir, self._run, self._config.track)

@@ -1,5 +1,6 @@
 """What a run would do: its stages as commands, and LeRobot's below them, without doing anything."""
 
+import os
 import shlex
 from collections.abc import Iterator
 from itertools import chain
@@ -8,9 +9,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from lefleet.loop.requests import CycleInputs, demonstrations, make_request, stage_folder
+from lefleet.devices.names import kept_to
+from lefleet.loop.requests import (
+    CycleInputs,
+    demonstrations,
+    make_request,
+    scheduled,
+    stage_folder,
+)
 from lefleet.loop.state import first_rung, is_same
 from lefleet.loop.steps import steps_of_cycle
+from lefleet.loop.training import training_of
 from lefleet.records import (
     CompareRequest,
     EvaluateRequest,
@@ -23,9 +32,8 @@ from lefleet.records import (
     RunOrigin,
     TrainRequest,
 )
-from lefleet.stages.compare import stock_block
-from lefleet.stages.evaluate import eval_command
 from lefleet.stages.lerobot_train import start_command
+from lefleet.stages.train import FRESH
 from lefleet.stats import gate_level
 
 
@@ -144,6 +152,9 @@ def _stage_lines(inputs: CycleInputs, stage: str) -> Iterator[str]:
     request = make_request(inputs, stage)
     folder = stage_folder(inputs.run_folder, inputs.cycle, stage)
     yield f"  {stage}: {_words(request, inputs)}"
+    if isinstance(request, TrainRequest):
+        known = training_of(inputs.config, request)
+        yield from (f"    {line}" for line in (known.words,) if line)
     if command := by_hand(request, folder):
         yield "    " + shlex.join(command)
     for argv in _children(request, inputs, folder):
@@ -169,8 +180,20 @@ def _words(request: Request, inputs: CycleInputs) -> str:
             return f"{request.method}, up to {request.episodes_per_task} episodes per task"
         case EvaluateRequest():
             return f"{request.episodes_per_task} episodes per task from seed {request.seed}"
+        case ExistingDataset(episodes_per_task=number) if number:
+            return f"{number} episodes per task of an existing dataset{_more(inputs)}"
         case _:
             return "the episodes of an existing dataset"
+
+
+def _more(inputs: CycleInputs) -> str:
+    """What a growing selection adds to that of the cycle before."""
+    source, cycle = inputs.config.collect, inputs.cycle
+    if isinstance(source, ExpertGrowth) or not isinstance(source.episodes_per_task, tuple):
+        return ", the same in every cycle"
+    before = scheduled(source.episodes_per_task, cycle - 1)
+    new = scheduled(source.episodes_per_task, cycle) - before
+    return f": the {before} of the cycle before and {new} more" if cycle else ""
 
 
 def _start(request: TrainRequest, inputs: CycleInputs) -> str:
@@ -184,23 +207,20 @@ def _children(request: Request, inputs: CycleInputs, folder: Path) -> Iterator[t
     match request:
         case TrainRequest():
             dataset = _planned_data(inputs, Path(request.dataset))
-            yield start_command(
+            known = training_of(inputs.config, request)
+            argv = start_command(
                 request,
                 dataset,
                 folder / "training",
                 init=request.init,
                 policy_type=request.policy_type,
-                is_state_only=isinstance(inputs.config.collect, ExpertGrowth),
+                is_state_only=known.is_state_only,
                 episodes_present=0,
+                mapping=known.flag,
+                fresh=str(folder / FRESH) if known.has_fresh_policy else "",
             ).argv
-        case EvaluateRequest() if request.env:
-            weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
-            yield eval_command(request, str(weights), folder / "candidate")
-        case CompareRequest() if request.env:
-            weights = Path(request.checkpoint) / "training/checkpoints/last/pretrained_model"
-            block = stock_block(request)
-            yield eval_command(block, str(weights), folder / "candidate")
-            yield eval_command(block, request.baseline, folder / "baseline")
+            kept = kept_to(request.device, os.environ)
+            yield (*(("env",) if kept else ()), *(f"{k}={v}" for k, v in kept.items()), *argv)
         case _:
             return
 

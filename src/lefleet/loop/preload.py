@@ -57,7 +57,8 @@ class Preload:
             return
         allow_forks()
         for rung in config.ladder:
-            os.environ.update(training_environment(rung.policy_type))
+            uses_wandb = "wandb" in config.track
+            os.environ.update(training_environment(rung.policy_type, wandb=uses_wandb))
         self._left += modules_of(config)
 
     def import_next(self) -> bool:

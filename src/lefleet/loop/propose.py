@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from lefleet.loop.history import ActionChoice, Experience, choose_action
-from lefleet.loop.requests import PER_CYCLE, new_demonstrations
+from lefleet.loop.requests import PER_CYCLE, new_demonstrations, run_tasks, selection
 from lefleet.loop.state import RunState
 from lefleet.records import (
     DatasetSource,
@@ -22,7 +22,6 @@ from lefleet.records import (
     Rate,
     RunConfig,
 )
-from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.collect import max_attempts
 
 HARVEST_FLOOR = 0.2
@@ -120,7 +119,7 @@ def task_evidence(state: RunState) -> list[TaskEvidence]:
     if result is None and newest:
         result = newest[-1]
     rates = result.per_task if result else {}
-    return [TaskEvidence(task, rates.get(task)) for task in resolve_tasks(state.config.tasks)]
+    return [TaskEvidence(task, rates.get(task)) for task in run_tasks(state.config)]
 
 
 def possible_actions(state: RunState) -> tuple[ProposedAction, ...]:
@@ -147,7 +146,7 @@ def limits(state: RunState, cycle: int) -> ProposalLimits:
     total = floor = 0
     tasks: tuple[str, ...] = ()
     if isinstance(state.config.collect, ExpertGrowth):
-        tasks = resolve_tasks(state.config.tasks)
+        tasks = run_tasks(state.config)
         total = new_demonstrations(state.config.collect, cycle) * len(tasks)
         floor = least_per_task(total, len(tasks), state.config.propose.floor)
     return ProposalLimits(
@@ -167,7 +166,7 @@ def propose(
     task."""
     allowed = limits(state, cycle)
     choice = choose_action(experience, allowed.actions)
-    episodes, why = _demonstrations(state, allowed, most)
+    episodes, why = _demonstrations(state, cycle, allowed, most)
     if cycle + 1 < state.config.budgets.cycles:
         why += _then(state.config, choice, has_choice=len(allowed.actions) > 1)
     return Proposal(
@@ -176,12 +175,12 @@ def propose(
 
 
 def _demonstrations(
-    state: RunState, allowed: ProposalLimits, most: float | None
+    state: RunState, cycle: int, allowed: ProposalLimits, most: float | None
 ) -> tuple[dict[str, int], str]:
     """New demonstrations by task, and the same in words."""
     source, plan = state.config.collect, state.config.propose
     if isinstance(source, DatasetSource):
-        return {}, f"the episodes of {source.repo_id or source.root}, the same in every cycle"
+        return {}, _selected(state.config, source, cycle)
     evidence = task_evidence(state)
     total, tasks = allowed.episodes, allowed.tasks
     if len(tasks) == 1:
@@ -198,6 +197,18 @@ def _demonstrations(
         said = f"{total} new demonstrations, {total // len(tasks)} of each task{reason}"
         return split_uniform(total, tasks), said
     return by_failure, f"{total} new demonstrations: {_by_task(by_failure, evidence)}"
+
+
+def _selected(config: RunConfig, source: DatasetSource, cycle: int) -> str:
+    """What the cycle takes of an existing dataset, in words."""
+    name = source.repo_id or source.root
+    if not isinstance(source.episodes_per_task, tuple):
+        return f"the episodes of {name}, the same in every cycle"
+    number = selection(config, source, cycle).episodes_per_task
+    if not cycle:
+        return f"{number} episodes of each task of {name}"
+    more = number - selection(config, source, cycle - 1).episodes_per_task
+    return f"{number} episodes of each task of {name}: those of the cycle before and {more} more"
 
 
 def _by_task(episodes: Mapping[str, int], evidence: Sequence[TaskEvidence]) -> str:

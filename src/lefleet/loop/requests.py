@@ -174,18 +174,28 @@ def require_seeds(config: RunConfig, origin: RunOrigin | None) -> None:
 def count_tasks(config: RunConfig) -> int:
     """Tasks of a run; one name may stand for a suite, of which the data tells the size."""
     if not config.evaluate.env:
-        return len(resolve_tasks(config.tasks))
+        return len(run_tasks(config))
     texts = config.collect.tasks if isinstance(config.collect, DatasetSource) else ()
     return max(len(config.tasks), len(texts))
 
 
+def run_tasks(config: RunConfig) -> tuple[str, ...]:
+    """Tasks of a run; in another environment, as it names them."""
+    return config.tasks if config.evaluate.env else resolve_tasks(config.tasks)
+
+
+def scheduled(schedule: tuple[int, ...], cycle: int) -> int:
+    """Episodes per task that there are in all after `cycle`; -1 is before the first."""
+    numbers = (0, *schedule)
+    position = cycle + 1
+    if position < len(numbers):
+        return numbers[position]
+    return numbers[-1] + (position - len(numbers) + 1) * (numbers[-1] - numbers[-2])
+
+
 def demonstrations(growth: ExpertGrowth, cycle: int) -> int:
     """Demonstrations per task that there are in all after `cycle`; -1 is before the first."""
-    schedule = (0, *growth.episodes_per_task)
-    position = cycle + 1
-    if position < len(schedule):
-        return schedule[position]
-    return schedule[-1] + (position - len(schedule) + 1) * (schedule[-1] - schedule[-2])
+    return scheduled(growth.episodes_per_task, cycle)
 
 
 def new_demonstrations(growth: ExpertGrowth, cycle: int) -> int:
@@ -193,25 +203,36 @@ def new_demonstrations(growth: ExpertGrowth, cycle: int) -> int:
     return demonstrations(growth, cycle) - demonstrations(growth, cycle - 1)
 
 
+def selection(config: RunConfig, source: DatasetSource, cycle: int) -> ExistingDataset:
+    """What `cycle` takes of an existing dataset. Which episodes depends on the run's seed alone, so
+    that runs of one seed take more of the same."""
+    per_task, last = source.episodes_per_task, 0
+    if isinstance(per_task, tuple):
+        last = scheduled(per_task, max(cycle, config.budgets.cycles - 1))
+        per_task = scheduled(per_task, cycle)
+    return ExistingDataset(
+        repo_id=source.repo_id,
+        root=source.root,
+        revision=source.revision,
+        tasks=source.tasks or config.tasks,
+        episodes_per_task=per_task,
+        at_least=last,
+        seed=config.seed,
+    )
+
+
 def _collect(inputs: CycleInputs) -> Request:
     config, cycle = inputs.config, inputs.cycle
     if isinstance(config.collect, DatasetSource):
-        source = config.collect
-        return ExistingDataset(
-            repo_id=source.repo_id,
-            root=source.root,
-            revision=source.revision,
-            tasks=source.tasks or config.tasks,
-            episodes_per_task=source.episodes_per_task,
-            seed=config.seed,
-        )
-    scheduled = new_demonstrations(config.collect, cycle)
+        return selection(config, config.collect, cycle)
+    number = new_demonstrations(config.collect, cycle)
     proposed = inputs.proposal.episodes if inputs.proposal else {}
     return ExpertDemos(
         tasks=config.tasks,
-        episodes_per_task=scheduled,
-        episodes={task: count for task, count in proposed.items() if count != scheduled},
+        episodes_per_task=number,
+        episodes={task: count for task, count in proposed.items() if count != number},
         noise=config.collect.noise,
+        env=config.evaluate.env,
         seed=inputs.first_seed(SeedBlock.COLLECT),
         add_to=_parts(inputs),
         add_to_digests=tuple(data.digest for data in _origin_data(inputs)),
@@ -238,7 +259,7 @@ def _train(inputs: CycleInputs) -> Request:
     resumes = inputs.continues and config.continue_training
     return TrainRequest(
         dataset=inputs.stage("collect"),
-        tasks=config.tasks if isinstance(config.collect, ExpertGrowth) else config.collect.tasks,
+        tasks=_covered(config),
         policy_type=rung.policy_type,
         init=inputs.blessed if resumes else rung.init,
         policy=rung.policy,
@@ -249,8 +270,17 @@ def _train(inputs: CycleInputs) -> Request:
         device=config.device,
         seed=config.seed * 1000 + seed_cycle(inputs.origin, inputs.cycle),
         rename_map=rung.rename_map,
+        wandb="wandb" in config.track,
         extra_args=rung.extra_args,
     )
+
+
+def _covered(config: RunConfig) -> tuple[str, ...]:
+    """Tasks that the data must have. What experts demonstrate in other environments is all there,
+    under texts that only the environment knows."""
+    if not isinstance(config.collect, ExpertGrowth):
+        return config.collect.tasks
+    return () if config.evaluate.env else config.tasks
 
 
 def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
@@ -261,6 +291,7 @@ def _evaluate(inputs: CycleInputs) -> EvaluateRequest:
         episodes_per_task=config.evaluate.episodes_per_task,
         seed=inputs.first_seed(SeedBlock.EVALUATE),
         videos_per_task=config.evaluate.videos_per_task,
+        workers=config.evaluate.workers,
         device=config.device,
         env=config.evaluate.env,
     )
@@ -282,10 +313,10 @@ def _gate(inputs: CycleInputs) -> CompareRequest:
         look_every=gate.look_every,
         seed=inputs.first_seed(SeedBlock.GATE),
         initial_states=config.evaluate.initial_states,
-        env_tasks=count_tasks(config) if config.evaluate.env else 0,
+        workers=config.evaluate.workers,
         device=config.device,
         env=config.evaluate.env,
-        films=gate.films if not config.evaluate.env else 0,
+        films=gate.films,
     )
 
 

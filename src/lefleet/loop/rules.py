@@ -4,7 +4,18 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from lefleet.constitution import Rules, find, install, restored, rules_for, stored
+from lefleet.constitution import (
+    ConstitutionSource,
+    Grants,
+    Rules,
+    find,
+    install,
+    packaged,
+    restored,
+    rules_for,
+    rules_for_grants,
+    stored,
+)
 from lefleet.constitution.text import differences
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger import Ledger, RunRow
@@ -33,6 +44,26 @@ def begin_rules(workdir: Path, config: RunConfig, origin: RunOrigin | None) -> R
                 )
     rules.check_config(config)
     return rules
+
+
+def corrected_rules(row: RunRow, workdir: Path, config: RunConfig) -> dict[str, Any] | None:
+    """The rules of a run whose config a person has corrected, to be stored with it: the same
+    constitution, and what the config names now. Denied where they do not allow it; None in runs of
+    older ledgers, which get theirs when they continue."""
+    if row.constitution is None:
+        return None
+    before = restored(row.constitution)
+    source = ConstitutionSource(path=before.source, constitution=before.constitution)
+    rules = rules_for(source, config, workdir, stored_origin(row))
+    rules.check_config(config)
+    return stored(rules)
+
+
+def launch_rules(workdir: Path) -> Rules:
+    """Those that come with LeFleet, which allow its own programs in this work folder: the run's are
+    installed by the controller before it does anything, and a denial is then told by the run."""
+    source = ConstitutionSource(path="", constitution=packaged())
+    return rules_for_grants(source, Grants(folders=(str(workdir),)))
 
 
 def denial(error: Denied, cycle: int) -> dict[str, Any]:

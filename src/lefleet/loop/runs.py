@@ -7,31 +7,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import msgspec
 
-from lefleet.constitution import (
-    ConstitutionSource,
-    Grants,
-    Rules,
-    installed,
-    packaged,
-    restored,
-    rules_for_grants,
-    stored,
-)
+from lefleet.constitution import installed, stored
+from lefleet.devices import AUTO
 from lefleet.errors import BadInput, StageFailed, Unknown
 from lefleet.ledger import Ledger, RunRow
+from lefleet.ledger.config_change import ConfigChange
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop.answers import forget_rejections, open_question
-from lefleet.loop.config import with_budgets
+from lefleet.loop.attempts import Attempts
+from lefleet.loop.config import corrected
 from lefleet.loop.controller import Controller, controller_lock
+from lefleet.loop.corrections import (
+    FieldChange,
+    field_changes,
+    require_correctable,
+    run_facts,
+)
+from lefleet.loop.existing_data import require_data
 from lefleet.loop.limits import require_room, usage
 from lefleet.loop.origin import OriginName, find_origin, require_own_seeds
+from lefleet.loop.preflight import with_ready_device
 from lefleet.loop.preload import NOTE
 from lefleet.loop.requests import require_seeds
-from lefleet.loop.rules import begin_rules
+from lefleet.loop.rules import begin_rules, corrected_rules, launch_rules
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
+from lefleet.loop.training import require_installed
 from lefleet.process import is_held, launch
 from lefleet.records import CheckpointRecord, RunConfig
 from lefleet.stages.progress import Progress, Update, silent
@@ -54,13 +58,15 @@ def begin(
 ) -> str:
     """Create the run, or find the one of that name, and see that it has a controller.
 
-    `start` names another run to start from, `by` is who begins or resumes it. Returns what
-    happened: created, attached, resumed or finished.
+    `config` comes from `preflight.ready_config`. `start` names another run to start from, `by` is
+    who begins or resumes it. Returns what happened: created, attached, resumed or finished.
     """
     folder = workdir / config.name
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
     if ledger.run(config.name) is None:
+        require_installed(config)
+        require_data(config)
         origin = find_origin(ledger, workdir, start, config, progress) if start else None
         rules = begin_rules(workdir, config, origin)
         if ledger.create_run(
@@ -81,7 +87,7 @@ def resume(
     ledger: Ledger, workdir: Path, row: RunRow, progress: Progress = silent, *, by: str = ""
 ) -> str:
     """See that an unfinished run has a controller: attached, resumed, waiting (for a person) or
-    finished. `by` is who resumes it."""
+    finished. `by` is who resumes it. BadInput where its device is gone."""
     folder = workdir / row.id
     if row.state != "running":
         _wait_for_exit(folder, progress)
@@ -94,6 +100,7 @@ def resume(
         return "finished"
     if is_controlled(folder):
         return "attached"
+    with_ready_device(workdir, stored_config(row), progress)
     if row.state in ("stopped", "denied"):
         forget_rejections(ledger, row.id)
     ledger.resume_run(row.id, by=by)
@@ -101,7 +108,7 @@ def resume(
     return "resumed"
 
 
-def change_budgets(
+def change_config(
     ledger: Ledger,
     workdir: Path,
     row: RunRow,
@@ -110,31 +117,68 @@ def change_budgets(
     *,
     by: str = "",
 ) -> str:
-    """Resume a run within other budgets; with those that it has already, as `resume`.
+    """Resume a run with other budgets, or with corrections of other fields; with what it has
+    already, as `resume`.
 
-    Only where it has no controller: one that is about to end the run must not miss the change.
+    Only where it has no controller: one that is about to end the run must not miss the change. A
+    stage that was begun with another request begins anew.
     """
-    config = with_budgets(stored_config(row), overrides)
+    config = corrected(stored_config(row), overrides)
+    if config.device == AUTO:
+        config = with_ready_device(workdir, config, progress)
     if config == stored_config(row):
         return resume(ledger, workdir, row, progress, by=by)
+    _require_correctable(ledger, row, config)
     folder = workdir / row.id
     if row.state != "running":
         _wait_for_exit(folder, progress)
     with controller_lock(folder) as is_mine:
         if not is_mine:
             raise BadInput(
-                f"run: {row.id} is running within its budgets.",
-                f"Stop it, then change them: lefleet stop {row.id}",
+                f"run: {row.id} is running with its config.",
+                f"Stop it, then change it: lefleet stop {row.id}",
             )
-        state = replace(read_state(ledger, find(ledger, row.id)), config=config)
+        row = find(ledger, row.id)
+        state = replace(read_state(ledger, row), config=config)
+        require_installed(config)
+        require_data(config)
         require_seeds(config, state.origin)
-        if row.constitution is not None:
-            restored(row.constitution).check_config(config)
+        rules = corrected_rules(row, workdir, config)
         require_own_seeds(ledger, row.id, config)
         require_room(state, row.id, usage(state, time.time() - row.created_at))
-        ledger.resume_run(row.id, msgspec.to_builtins(config.budgets), by=by)
+        with_ready_device(workdir, config, progress)
+        # Last, for what is refused must stop no stage: what one has finished while nobody looked is
+        # evidence too, and what it has not finished ends here.
+        Attempts(ledger, row.id, folder).settle("the config was changed")
+        row = find(ledger, row.id)
+        changes = _require_correctable(ledger, row, config)
+        change = ConfigChange(
+            budgets=msgspec.to_builtins(config.budgets),
+            corrections=_corrections(row, config),
+            fields={one.field: (one.before, one.now) for one in changes},
+            constitution=rules,
+        )
+        ledger.resume_run(row.id, change, by=by)
     start_controller(workdir, row.id)
     return "resumed"
+
+
+def _require_correctable(ledger: Ledger, row: RunRow, config: RunConfig) -> list[FieldChange]:
+    """What changes but budgets; BadInput where a field may not."""
+    state = read_state(ledger, row)
+    gates = {one.cycle for one in ledger.attempts(row.id) if one.stage == "gate"}
+    changes = field_changes(state.config, config)
+    require_correctable(state, changes, run_facts(state, gates))
+    return [one for one in changes if not one.field.startswith("budgets.")]
+
+
+def _corrections(row: RunRow, config: RunConfig) -> dict[str, Any]:
+    """Fields but budgets that differ from those of the begin."""
+    first: dict[str, Any] = msgspec.to_builtins(first_config(row))
+    now: dict[str, Any] = msgspec.to_builtins(config)
+    return {
+        name: value for name, value in now.items() if name != "budgets" and value != first[name]
+    }
 
 
 def stop(
@@ -185,19 +229,12 @@ def start_controller(workdir: Path, run: str) -> None:
     folder = workdir / run
     folder.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(workdir), run)
-    with installed(_launch_rules(workdir)), (folder / CONTROLLER_LOG).open("ab") as log:
+    with installed(launch_rules(workdir)), (folder / CONTROLLER_LOG).open("ab") as log:
         log.write(f"{_STARTED} {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
         log.flush()
         process = launch(argv, stdout=log, stderr=log, detached=True)
     # It is not waited for here; the thread collects its exit code if this process lives longer.
     Thread(target=process.wait, daemon=True).start()
-
-
-def _launch_rules(workdir: Path) -> Rules:
-    """Those that come with LeFleet, which allow its own programs in this work folder: the run's are
-    installed by the controller before it does anything, and a denial is then told by the run."""
-    source = ConstitutionSource(path="", constitution=packaged())
-    return rules_for_grants(source, Grants(folders=(str(workdir),)))
 
 
 def is_controlled(folder: Path) -> bool:
@@ -228,8 +265,8 @@ def _wait_for_exit(folder: Path, progress: Progress) -> None:
 
 
 def _require_same_run(row: RunRow, mine: RunConfig, start: OriginName | None) -> None:
-    """Raise BadInput where the run that is there is not the one that is asked for. Budgets may be
-    those of its begin or those that hold now."""
+    """Raise BadInput where the run that is there is not the one that is asked for. Its fields may
+    be those of its begin or those that hold now."""
     remedy = f"Give this one another --name, or continue that one: lefleet resume {row.id}"
     first, theirs, origin = first_config(row), stored_config(row), stored_origin(row)
     if (start is None) != (origin is None) or (start and origin and not start.means(origin)):
@@ -238,7 +275,8 @@ def _require_same_run(row: RunRow, mine: RunConfig, start: OriginName | None) ->
     differing = [
         name
         for name in mine.__struct_fields__
-        if name != "budgets" and getattr(theirs, name) != getattr(mine, name)
+        if name != "budgets"
+        and getattr(mine, name) not in (getattr(first, name), getattr(theirs, name))
     ]
     if differing:
         raise BadInput(

@@ -67,7 +67,7 @@ class RunState:
     """Everything that the next step depends on."""
 
     config: RunConfig
-    """With the budgets that hold now."""
+    """As it holds now."""
     cycles: list[CycleState]
     """One per cycle begun, the current one last; never empty."""
     device_seconds: float
@@ -280,8 +280,8 @@ def first_config(row: RunRow) -> RunConfig:
 
 
 def stored_config(row: RunRow) -> RunConfig:
-    """The config of a run with the budgets that hold now."""
-    config = first_config(row)
+    """The config of a run as it holds now: with other budgets and corrections, if it has some."""
+    config = first_config(row._replace(config=row.corrected_config))
     if row.budgets is None:
         return config
     with _readable(row, "budgets"):

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lefleet.ledger import ApprovalRow, Ledger, RunRow
-from lefleet.loop.limits import Usage, limits, usage
+from lefleet.loop.limits import Usage, device_hours, limits, usage
 from lefleet.loop.state import DEVICE_STAGES, CycleState, RunState, read_state
 from lefleet.loop.success_plot import PLOT, plot_success
 from lefleet.stages.evidence_plot import plot_evidence
@@ -41,6 +41,7 @@ def status_of_state(state: RunState, row: RunRow) -> dict[str, Any]:
         "origin": f"{origin.run}:{origin.cycle}" if origin else None,
         "elapsed_s": elapsed_s,
         "budgets": _budgets(state, usage(state, elapsed_s, running_s)),
+        "device_hours": device_hours(state.attempts, time.time()),
         "tasks": list(state.config.tasks),
         "cycles": [_cycle(cycle) for cycle in state.cycles if cycle.records or cycle.decision],
         "approvals": [_approval(one) for one in state.approvals],

@@ -1,5 +1,6 @@
 """The one next step of a run, derived from what has happened: pure functions."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from lefleet.ledger import ApprovalRow
@@ -79,6 +80,22 @@ def next_step(state: RunState) -> Step:
         return EndRun("finished", f"all {cycles} cycles are done")
     begins = cycle.index + 1
     return RunStage(begins, "propose") if state.asks_model() else Propose(begins)
+
+
+def place_of(state: RunState) -> tuple[int, str]:
+    """The cycle and the step of it that a run is at: the one that it takes next, or would take if
+    it had not been stopped. `propose` stands for settling the proposal too."""
+    match next_step(replace(state, stop_requested=False)):
+        case RunStage(cycle, stage):
+            return cycle, stage
+        case Propose(cycle):
+            return cycle, "propose"
+        case Decide(cycle):
+            return cycle, "decide"
+        case AwaitAnswer(asked):
+            return state.current.index, "decide" if asked.kind in ("promote", "escalate") else ""
+        case EndRun():
+            return state.current.index, ""
 
 
 def _step_of(state: RunState, cycle: CycleState) -> Step | None:

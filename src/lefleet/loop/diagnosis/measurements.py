@@ -116,7 +116,11 @@ def measure(state: RunState, cycle: CycleState) -> Measurements | None:
     result = evaluation.result
     return Measurements(
         data=_data(dataset, frames),
-        texts={task: text for task in result.per_task if (text := _text(task, dataset))},
+        texts={
+            task: text
+            for task in result.per_task
+            if (text := _text(task, dataset, state.config.evaluate.env))
+        },
         evaluated=tuple(result.per_task),
         limits=_limits(state.config.evaluate.env, tuple(result.per_task)),
         result=result,
@@ -138,9 +142,9 @@ def _is_own(env: Mapping[str, str]) -> bool:
     return not env or env.get("type") == OWN_ENV
 
 
-def _text(task: str, dataset: DatasetRecord) -> str:
+def _text(task: str, dataset: DatasetRecord, env: Mapping[str, str]) -> str:
     """The text that stands for an evaluated task; empty where that is not known."""
-    known = _known(task)
+    known = _known(task) if _is_own(env) else None
     text = known.instruction if known else task
     return text if known or text in dataset.tasks else ""
 

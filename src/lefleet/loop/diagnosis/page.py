@@ -232,7 +232,7 @@ def _new_run(config: RunConfig, rung: int, found: Sequence[DiagnosisFinding]) ->
 
 def _applies(settings: dict[str, str], config: RunConfig) -> bool:
     """Whether this config has the field."""
-    has_schedule = isinstance(config.collect, ExpertGrowth)
+    has_schedule = isinstance(config.collect.episodes_per_task, tuple)
     fields = {
         "collect.episodes_per_task": has_schedule,
         "evaluate.env.episode_length": bool(config.evaluate.env),

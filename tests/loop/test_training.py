@@ -1,0 +1,133 @@
+"""Trainings of a run that cannot work are refused before the run starts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lefleet.errors import BadInput
+from lefleet.loop.config import load_config
+from lefleet.loop.plan import plan_lines
+from lefleet.loop.training import require_installed
+from lefleet.stages import backbone, extras
+from tests.cli.conftest import lefleet  # noqa: F401 - a fixture
+
+VECTOR = {"dtype": "float32", "shape": [2], "names": ["pan.pos", "lift.pos"]}
+IMAGE = {"dtype": "video", "shape": [24, 32, 3], "names": ["height", "width", "channels"]}
+FEATURES = {
+    "action": VECTOR,
+    "observation.state": VECTOR,
+    "observation.environment_state": VECTOR,
+}
+DEGREES = {"min": [-90, 0], "max": [90, 45], "mean": [1, 20], "std": [40, 10]}
+CONFIG = """
+name: own
+tasks: [open the drawer]
+collect: {{source: dataset, root: {root}}}
+ladder: [{{name: small, {rung}}}]
+evaluate: {{env: {{type: pusht}}}}
+budgets: {{cycles: 1}}
+"""
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return write(tmp_path / "data", FEATURES)
+
+
+def write(root: Path, features: dict) -> Path:
+    """The metadata of a dataset of somebody's arm."""
+    (root / "meta").mkdir(parents=True)
+    info = {"robot_type": "so101_follower", "fps": 30, "total_frames": 9, "features": features}
+    (root / "meta" / "info.json").write_text(json.dumps(info))
+    (root / "meta" / "stats.json").write_text(json.dumps(dict.fromkeys(features, DEGREES)))
+    return root
+
+
+def configured(tmp_path: Path, root: Path, rung: str = "policy_type: act") -> Path:
+    file = tmp_path / "run.yaml"
+    file.write_text(CONFIG.format(root=root, rung=rung))
+    return file
+
+
+def test_a_plan_shows_the_normalisation_of_data_on_this_machine(tmp_path, root):
+    config = load_config(configured(tmp_path, root))
+    lines = list(plan_lines(config, tmp_path / "runs"))
+    (line,) = [line for line in lines if line.startswith("    normalisation: ")]
+    assert "MEAN_STD for VISUAL, STATE, ACTION, ENV" in line
+    (training,) = [line for line in lines if "lefleet.compat.train" in line]
+    assert '"ENV": "MEAN_STD"' in training
+    assert "--policy.dim_model=64" in training
+
+
+def test_data_that_cannot_work_is_refused(tmp_path, root):
+    stats = root / "meta" / "stats.json"
+    stats.write_text(stats.read_text().replace("45", "NaN"))
+    with pytest.raises(BadInput, match=r"^collect.root: action: lift.pos holds values"):
+        load_config(configured(tmp_path, root))
+
+
+def test_every_rung_is_looked_at(tmp_path, root):
+    rungs = "policy_type: act}, {name: large, policy_type: nonsense"
+    with pytest.raises(BadInput, match=r"^ladder\[1\].policy_type: .*nonsense"):
+        load_config(configured(tmp_path, root, rungs))
+    seen = write(tmp_path / "seen", FEATURES | {"observation.images.top": IMAGE})
+    rungs = "policy_type: smolvla}, {name: large, policy_type: pi05"
+    with pytest.raises(BadInput, match=r"^collect.root: action: .* no q01, q99"):
+        load_config(configured(tmp_path, seen, rungs))
+
+
+def test_a_checkpoint_that_takes_values_as_they_are_is_refused(tmp_path, root):
+    folder = tmp_path / "simulated"
+    folder.mkdir()
+    mapping = dict.fromkeys(("STATE", "ENV", "ACTION"), "IDENTITY")
+    config = {"type": "act", "normalization_mapping": mapping}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BadInput, match=r"^collect.root: action: .*IDENTITY"):
+        load_config(configured(tmp_path, root, f"init: {folder}"))
+
+
+def test_a_checkpoint_of_another_arm_is_refused(tmp_path, root):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    inputs = {"observation.state": {"type": "STATE", "shape": [7]}}
+    (folder / "config.json").write_text(json.dumps({"type": "act", "input_features": inputs}))
+    with pytest.raises(BadInput, match=r"^ladder\[0\].init: the policy takes observation.state"):
+        load_config(configured(tmp_path, root, f"init: {folder}"))
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[1]"])
+def test_a_description_that_cannot_be_used_is_refused(tmp_path, root, content):
+    (root / "meta" / "info.json").write_text(content)
+    with pytest.raises(BadInput, match=r"meta/info\.json"):
+        load_config(configured(tmp_path, root))
+
+
+def test_cameras_without_a_network_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(backbone, "is_reachable", lambda url: False)
+    root = write(tmp_path / "data", FEATURES | {"observation.images.top": IMAGE})
+    with pytest.raises(BadInput, match=r"^policy: with cameras"):
+        load_config(configured(tmp_path, root))
+    load_config(configured(tmp_path, root, "policy: {pretrained_backbone_weights: 'null'}"))
+
+
+def test_a_library_that_is_missing_ends_a_run_and_not_its_plan(tmp_path, monkeypatch):
+    root = write(tmp_path / "data", FEATURES | {"observation.images.top": IMAGE})
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    config = load_config(configured(tmp_path, root, "policy_type: smolvla"))
+    with pytest.raises(BadInput, match=r"^ladder\[0\].policy_type: smolvla needs transformers"):
+        require_installed(config)
+
+
+def test_data_that_is_not_here_is_left_to_its_stage(tmp_path):
+    load_config(configured(tmp_path, tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("flags", [(), ("--plan",)])
+def test_the_command_leaves_nothing_behind(tmp_path, root, lefleet, flags):  # noqa: F811
+    (root / "meta" / "stats.json").unlink()
+    code, _, said = lefleet("run", "-c", str(configured(tmp_path, root)), *flags)
+    assert code == 2
+    assert "collect.root: action: meta/stats.json has no statistics of it" in said
+    assert not (tmp_path / "runs").exists()
