@@ -3,14 +3,17 @@
 from threading import Event
 
 import pytest
+from lerobot.configs import PreTrainedConfig
 from lerobot.robots.robot import Robot
 from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
 
+from lefleet.edge.engine import require_same_policy
+from lefleet.edge.features import inputs_of
 from lefleet.edge.flags import parse_flags
 from lefleet.edge.rollout import run_rollout
 from lefleet.errors import BadInput
 from lefleet.robots import LeFleetSim, LeFleetSimConfig
-from tests.policy.tiny import FPS, JOINTS, PLUGINS
+from tests.policy.tiny import FPS, JOINTS, PLUGINS, STATE
 
 FLAGS = (
     "--robot.type=lefleet_sim",
@@ -66,6 +69,26 @@ def test_real_time_chunking_on_board_drives_through_the_guard(checkpoint_of):
     pairs = zip(robot.commands[1:], robot.commands[2:], strict=False)
     steps = [max(abs(two[name] - one[name]) for name in JOINTS) for one, two in pairs]
     assert 0 < max(steps) < 0.0101
+
+
+def test_a_robot_without_cameras_drives_a_policy_that_makes_its_environment_state(checkpoint_of):
+    robot = Joints()
+    folder = checkpoint_of("act_state")
+    run_rollout(
+        parse_flags([*FLAGS, "--inference.type=sync", f"--policy.path={folder}"]), Event(), robot
+    )
+    assert len(robot.commands) > 4
+    assert max(abs(value) for value in robot.commands[-1].values()) > 0
+
+
+def test_the_config_of_such_a_policy_is_that_of_its_server(checkpoint_of, policy_of):
+    config = PreTrainedConfig.from_pretrained(checkpoint_of("act_state"))
+    config.pretrained_path = checkpoint_of("act_state")
+    assert list(inputs_of(config)) == [STATE]
+    require_same_policy(config, policy_of("act_state").capabilities)
+    config.pretrained_path = checkpoint_of("act_environment")
+    with pytest.raises(BadInput, match=r"its columns of observation.environment_state: 3; the se"):
+        require_same_policy(config, policy_of("act_state").capabilities)
 
 
 def test_a_policy_with_relative_actions_is_refused_for_sync(checkpoint_of):

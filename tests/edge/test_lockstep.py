@@ -10,10 +10,10 @@ from lerobot.utils.action_interpolator import ActionInterpolator
 
 from lefleet.edge import RemoteInferenceConfig, build_context
 from lefleet.robots import LeFleetSim, LeFleetSimConfig
+from lefleet.rollouts.metaworld import MetaWorld
 from lefleet.rollouts.policy import BatchPolicy
-from lefleet.sim.encode import ACTION_NAMES, FPS, encode
+from lefleet.sim.encode import ACTION_NAMES, FPS
 from lefleet.sim.tasks import TASKS
-from lefleet.sim.world import World
 from lefleet.stages.references import find_checkpoint
 from lerobot_policy_lefleet import LefleetConfig
 from tests.client.transport.networks import OverRouter
@@ -68,17 +68,16 @@ def remote_episodes(endpoint: str) -> list[list[np.ndarray]]:
 
 def local_episode(weights, seed: int) -> np.ndarray:
     """What LeFleet's own engine does with one row, clipped to the range that is executed."""
-    policy, world = BatchPolicy(str(weights), "cpu"), World(TASK)
+    policy, world = BatchPolicy(str(weights), "cpu"), MetaWorld(TASK)
     policy.reset(seed)
-    raw, actions = world.reset(seed), []
+    observation, actions = world.reset(seed, 0), []
     for _ in range(STEPS):
-        action = policy.act([encode(raw, TASK)], [TASKS[TASK].instruction])[0]
+        action = policy.act([observation], [world.instruction])[0]
         actions.append(action)
         outcome = world.step(action)
-        raw = outcome.raw
+        observation = outcome.observation
         if outcome.success:
             break
-    world.close()
     return np.clip(np.array(actions, np.float32), -1, 1)
 
 

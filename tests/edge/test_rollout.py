@@ -177,7 +177,7 @@ def test_no_weights_are_opened_for_a_remote_policy_and_nothing_waits_for_a_key(
     assert out.returncode == 0, out.stderr
     opened = json.loads(out.stdout.splitlines()[-1])
     assert opened["codes"] == [0, 0]
-    assert opened["configs"] == ["config.json"]
+    assert opened["configs"] == ["config.json", "policy_preprocessor.json"]
     assert opened["weights"] == []
 
 

@@ -10,7 +10,7 @@ from lerobot.configs import FeatureType, PolicyFeature
 
 from lefleet.errors import BadInput
 from lefleet.policy import ContractOverride
-from lefleet.policy.checkpoint import features_of, height_width_channels
+from lefleet.policy.checkpoint import CheckpointFiles, features_of, height_width_channels
 from lefleet.policy.contract import FoundContract, find_contract
 from lefleet.records import CheckpointContract, encode
 from lefleet_client import wire
@@ -36,7 +36,8 @@ def find(
     folder: Path, policy: SimpleNamespace, override: ContractOverride | None = None, **how
 ) -> FoundContract:
     how = {"trust_order": False, "rename_map": {}} | how
-    return find_contract(folder, policy, features_of(policy), override, **how)
+    files = CheckpointFiles(folder, folder)
+    return find_contract(folder, policy, features_of(files, policy), override, **how)
 
 
 def beside_weights(folder: Path, **changes) -> Path:

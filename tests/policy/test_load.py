@@ -256,3 +256,14 @@ def test_files_that_change_while_they_are_loaded_are_refused(checkpoint_of, tmp_
     monkeypatch.setattr(load, "load_weights", load_then_change)
     with pytest.raises(BadInput, match="changed while they were loaded"):
         load_policy(model(folder))
+
+
+def test_weights_that_a_checkpoint_has_are_not_downloaded_first(
+    checkpoint_of, policy_of, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    named = {"pretrained_backbone_weights": "ResNet18_Weights.IMAGENET1K_V1"}
+    served = load_policy(model(edited(tmp_path / "c", checkpoint_of("act_images"), **named)))
+    assert served.contract == policy_of("act_images").contract
+    assert not (tmp_path / "cache").exists()

@@ -7,7 +7,8 @@ import torch
 from tests.policy import tiny
 from tests.policy.asking import Local, ask, frames_for, request_for, rows_for, same
 
-WITHOUT_HISTORY = ["act_images", "act_environment", "relative_act", "rtc_flow", "unlisted"]
+WITHOUT_HISTORY = ["act_images", "act_environment", "act_state", "relative_act", "rtc_flow"]
+WITHOUT_HISTORY += ["unlisted"]
 
 
 @pytest.mark.parametrize("name", WITHOUT_HISTORY)
@@ -31,8 +32,9 @@ def test_relative_actions_are_added_to_the_state_except_the_grippers(policy_of):
     assert chunk.robot == pytest.approx(expected, abs=1e-5)
 
 
-def test_diffusion_answers_as_its_own_queues_would(checkpoint_of, policy_of):
-    served, local = policy_of("diffusion_history"), Local(checkpoint_of("diffusion_history"))
+@pytest.mark.parametrize("name", ["diffusion_history", "diffusion_state"])
+def test_diffusion_answers_as_its_own_queues_would(checkpoint_of, policy_of, name):
+    served, local = policy_of(name), Local(checkpoint_of(name))
     episode = frames_for(served, 10)
     for step, frame in enumerate(episode):
         torch.manual_seed(step)
@@ -45,6 +47,17 @@ def test_diffusion_answers_as_its_own_queues_would(checkpoint_of, policy_of):
             chunk.robot[step % served.capabilities.n_action_steps].tobytes()
             == action[0].numpy().tobytes()
         )
+
+
+def test_a_policy_that_makes_its_environment_state_asks_for_the_state_only(policy_of):
+    served = policy_of("act_state")
+    assert served.contract.vectors == {tiny.STATE: tiny.JOINTS}
+    prepared = served.new_pipeline().prepare(request_for(served))
+    made, state = prepared.batches[-1][tiny.ENVIRONMENT], prepared.batches[-1][tiny.STATE]
+    assert torch.equal(made, state)
+    mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.75, 1.0, 1.25])
+    sent = torch.from_numpy(request_for(served).frames[-1][tiny.STATE])
+    torch.testing.assert_close(made[0], (sent - mean) / std)
 
 
 def test_the_history_matters(policy_of):

@@ -17,6 +17,7 @@ from lerobot.processor import (
 from lefleet.policy.settings import ModelSettings
 from lefleet.records import CheckpointContract, encode
 from lefleet.stages.contract import CONTRACT_FILE
+from lerobot_policy_lefleet import EnvironmentStateStep
 from tests.policy.plugins.configuration_tiny import (
     TinyFlowConfig,
     TinyLeakyConfig,
@@ -77,6 +78,12 @@ def act_environment(folder: Path, *, contract: bool = True, seed: int = 0, **cha
     return _save(folder, config, ACTPolicy, contract=contract, seed=seed)
 
 
+def act_state(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
+    """ACT with a state alone: its preprocessor makes the environment's state from it."""
+    config = ACTConfig(**_state_alone(), **_SMALL_ACT | changes)
+    return _save(folder, config, ACTPolicy, contract=contract, seed=seed, environment_step=True)
+
+
 def act_adapter(folder: Path, base: Path) -> Path:
     """A LoRA on an ACT checkpoint, saved as LeRobot's training saves it."""
     from peft import LoraConfig, get_peft_model
@@ -106,7 +113,23 @@ def diffusion_history(folder: Path, *, contract: bool = True, seed: int = 0, **c
     from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
     from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
 
-    settings = {
+    config = DiffusionConfig(**_features(STATE, TOP, WRIST), **_small_diffusion() | changes)
+    return _save(folder, config, DiffusionPolicy, contract=contract, seed=seed)
+
+
+def diffusion_state(folder: Path, *, contract: bool = True, seed: int = 0) -> Path:
+    """The same with a state alone."""
+    from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+    from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
+
+    config = DiffusionConfig(**_state_alone(), **_small_diffusion())
+    return _save(
+        folder, config, DiffusionPolicy, contract=contract, seed=seed, environment_step=True
+    )
+
+
+def _small_diffusion() -> dict:
+    return {
         "n_obs_steps": 2,
         "horizon": 8,
         "n_action_steps": 4,
@@ -122,8 +145,6 @@ def diffusion_history(folder: Path, *, contract: bool = True, seed: int = 0, **c
         "drop_n_last_frames": 3,
         "device": "cpu",
     }
-    config = DiffusionConfig(**_features(STATE, TOP, WRIST), **settings | changes)
-    return _save(folder, config, DiffusionPolicy, contract=contract, seed=seed)
 
 
 def rtc_flow(folder: Path, *, contract: bool = True, seed: int = 0, **changes) -> Path:
@@ -265,6 +286,12 @@ def _features(*inputs: str) -> dict:
     }
 
 
+def _state_alone() -> dict:
+    features = _features(STATE, ENVIRONMENT)
+    features["input_features"][ENVIRONMENT] = PolicyFeature(FeatureType.ENV, (len(JOINTS),))
+    return features
+
+
 def _save(
     folder: Path,
     config,
@@ -273,6 +300,7 @@ def _save(
     contract: bool,
     seed: int,
     relative: bool = False,
+    environment_step: bool = False,
     spread: float = 0.5,
 ) -> Path:
     """Policy and processors as LeRobot saves them, and the contract."""
@@ -286,10 +314,13 @@ def _save(
     before, after = make_pre_post_processors(config, dataset_stats=statistics(config))
     if relative:
         _make_relative(before, after)
+    if environment_step:
+        before.steps.append(EnvironmentStateStep())
     before.save_pretrained(folder)
     after.save_pretrained(folder)
     if contract:
-        write_contract(folder, config)
+        sent = {"vectors": {STATE: JOINTS}} if environment_step else {}
+        write_contract(folder, config, **sent)
     return folder
 
 

@@ -10,6 +10,7 @@ from lefleet.errors import BadInput
 from lefleet.robots import LeFleetSim, LeFleetSimConfig
 from lefleet.rollouts.episode import Episode
 from lefleet.rollouts.messages import Act, EpisodeBatch, PlannedEpisode
+from lefleet.rollouts.metaworld import MetaWorld
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, STATE_NAMES, encode
 from lefleet.sim.world import Expert, World
 
@@ -88,7 +89,7 @@ def test_stepped_episodes_are_those_of_the_engine_until_success(make):
     robot = make(task="push", time="stepped")
     planned = PlannedEpisode(row=0, task="push", seed=SEED)
     batch = EpisodeBatch(size=1, episodes=(planned,), behaviour=Act())
-    episode = Episode(planned, World("push"), batch)
+    episode = Episode(planned, MetaWorld("push"), batch)
     world, expert = World("push"), Expert("push")
     raw = world.reset(SEED)
     while not episode.ended:
@@ -97,7 +98,7 @@ def test_stepped_episodes_are_those_of_the_engine_until_success(make):
         episode.step(action)
         robot.send_action(as_action(action))
         assert np.array_equal(
-            vector(robot.get_observation(), STATE_NAMES), episode.observation.state
+            vector(robot.get_observation(), STATE_NAMES), episode.observation["agent_pos"]
         )
     finished = episode.finish()
     assert finished.success

@@ -88,11 +88,14 @@ def test_another_task_is_refused_only_where_it_is_pinned():
     assert isinstance(check_handshake(pinned, replace(RULES, pin_task=True), QUIET), Accepted)
 
 
-def test_another_resolution_is_fine_but_another_shape_is_warned_of():
+def test_another_resolution_and_another_shape_are_warned_of():
     def camera(height, width):
         return session_open(cameras={"observation.images.top": (height, width, 3)})
 
-    assert warnings(camera(240, 320)) == ""
+    assert warnings(camera(480, 640)) == ""
+    assert warnings(camera(240, 320)) == (
+        "observation.images.top: 320 x 240, the policy was trained with 640 x 480"
+    )
     assert "640 x 360 has another aspect ratio than the 640 x 480" in warnings(camera(360, 640))
 
 

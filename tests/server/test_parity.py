@@ -30,7 +30,7 @@ def of(*names: str):
     return pytest.mark.parametrize("remote_and_local", names, indirect=True)
 
 
-@of("act_images", "act_environment", "relative_act", "rtc_flow")
+@of("act_images", "act_environment", "act_state", "relative_act", "rtc_flow")
 def test_a_chunk_that_travelled_is_lerobots_own(remote_and_local):
     remote, policy, local = remote_and_local
     for seed, frame in enumerate(frames_for(policy, 4)):

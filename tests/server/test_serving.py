@@ -345,3 +345,54 @@ def test_a_probe_may_be_no_larger_than_an_observation(checkpoint_of, policy_of):
         with pytest.raises(RequestRejected, match="resize it"):
             robot.infer(seen)
         assert not bench.service.probes
+
+
+def test_images_of_another_size_than_announced_are_warned_of_once_and_seen_in_the_status(
+    checkpoint_of, policy_of, caplog
+):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
+    height, width, _ = policy.contract.cameras[tiny.TOP]
+    seen = observation(policy, seed=1)
+    seen[tiny.TOP] = np.zeros((2 * height, 2 * width, 3), np.uint8)
+    with Bench(folder, policy) as bench, bench.robot("arm") as robot:
+        assert robot.ack.warnings == ()
+        for _ in range(3):
+            robot.infer(seen)
+        (session,) = bench.service.status(with_clients=True).clients
+    told = f"{2 * width} x {2 * height}, the policy was trained with {width} x {height}"
+    assert session.warnings == (f"{tiny.TOP}: {told}",)
+    assert caplog.text.count("event=session_warning") == 1
+
+
+def test_what_was_announced_is_warned_of_in_the_ack_and_seen_in_the_status(
+    checkpoint_of, policy_of
+):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
+    features = RobotFeatures.of(policy.contract)
+    height, width, _ = features.cameras[tiny.TOP]
+    cameras = {**features.cameras, tiny.TOP: (3 * height, 3 * width, 3)}
+    announced = dataclasses.replace(features, cameras=cameras)
+    seen = observation(policy, seed=1)
+    seen[tiny.TOP] = np.zeros((3 * height, 3 * width, 3), np.uint8)
+    with Bench(folder, policy) as bench, bench.robot("arm", robot=announced) as robot:
+        robot.infer(seen)
+        (session,) = bench.service.status(with_clients=True).clients
+        assert f"{3 * width} x {3 * height}, the policy was trained with" in robot.ack.warnings[0]
+        assert session.warnings == robot.ack.warnings, "and not once more for its observations"
+
+
+def test_an_observation_that_failed_is_seen_in_the_status(checkpoint, policy):
+    with Bench(checkpoint, policy) as bench:
+        sender = Sender(bench, policy, "arm")
+
+        def failed() -> int:
+            return bench.service.status(with_clients=True).clients[0].failed
+
+        for number in (1, 2):
+            sender.send(number, body=wire.OBSERVATION.encode(wire.Observation()))
+            eventually(lambda number=number: failed() == number)
+        (session,) = bench.service.status(with_clients=True).clients
+        (warning,) = session.warnings
+        assert warning.startswith("an observation failed: ")
+        assert "missing" in warning
+        sender.robot.close()

@@ -10,7 +10,7 @@ from lerobot.rollout.inference.base import InferenceEngine
 from lerobot.utils.constants import ACTION
 
 from lefleet.edge.config import RemoteInferenceConfig
-from lefleet.edge.features import RENAMED, ObservationMap, positions_in
+from lefleet.edge.features import RENAMED, ObservationMap, inputs_of, positions_in
 from lefleet.edge.guard import GuardedRobot
 from lefleet.errors import BadInput
 from lefleet_client import RemotePolicy, RobotFeatures
@@ -51,7 +51,7 @@ def require_same_policy(config: PreTrainedConfig, served: Capabilities) -> None:
     contract = served.contract
     columns = {key: len(names) for key, names in contract.vectors.items()}
     columns[ACTION] = len(contract.action_names)
-    features = {**config.input_features, **config.output_features}
+    features = {**inputs_of(config), **config.output_features}
     # An image's size is no matter of the policy: it is resized.
     here = {k: one.shape[0] for k, one in features.items() if one.type is not FeatureType.VISUAL}
     cameras = sorted(k for k, one in features.items() if one.type is FeatureType.VISUAL)

@@ -1,12 +1,18 @@
 """A LeRobot robot's features and observations in the words of a policy's contract: by name."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from lerobot.utils.constants import OBS_IMAGES, OBS_STATE
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError
+from lerobot.configs import PolicyFeature, PreTrainedConfig
+from lerobot.utils.constants import OBS_IMAGES, OBS_STATE, POLICY_PREPROCESSOR_DEFAULT_NAME
 from numpy.typing import NDArray
 
+from lefleet.records.checkpoint import made_inputs
 from lefleet_client import RobotFeatures
 from lefleet_client.wire import Contract
 
@@ -60,6 +66,22 @@ def features_of(
         robot_type=robot_type,
         by_name=True,
     )
+
+
+def inputs_of(config: PreTrainedConfig) -> dict[str, PolicyFeature]:
+    """Inputs that a robot has to send: without those that the checkpoint's preprocessor makes."""
+    if config.pretrained_path is None:
+        return dict(config.input_features)
+    name, where = f"{POLICY_PREPROCESSOR_DEFAULT_NAME}.json", str(config.pretrained_path)
+    file = Path(where) / name
+    if not Path(where).is_dir():
+        try:
+            file = Path(hf_hub_download(where, name, revision=config.pretrained_revision))
+        except (OSError, ValueError, HfHubHTTPError):
+            # Neither here nor on the hub: LeRobot says so where it loads the processors.
+            return dict(config.input_features)
+    made = made_inputs(json.loads(file.read_bytes())) if file.is_file() else frozenset()
+    return {key: one for key, one in config.input_features.items() if key not in made}
 
 
 class ObservationMap:

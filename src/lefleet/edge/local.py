@@ -20,7 +20,9 @@ from lerobot.rollout.inference.rtc import supports_rtc_inference
 from lerobot.rollout.robot_wrapper import ThreadSafeRobot
 from lerobot.utils.constants import ACTION, OBS_IMAGES
 
+from lefleet.edge.features import inputs_of
 from lefleet.errors import BadInput
+from lefleet.records.checkpoint import leave_out_download
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class LocalPolicy:
         require_fitting(cfg.policy, features, cfg.rename_map)
         if hasattr(cfg.policy, "compile_model"):
             cfg.policy.compile_model = False
+        leave_out_download(cfg.policy)
         policy = _load_pretrained_policy(cfg.policy)
         if isinstance(cfg.inference, RTCInferenceConfig):
             _prepare_rtc(policy, cfg.inference)
@@ -102,9 +105,10 @@ def require_fitting(
 ) -> None:
     """Refuse a policy whose inputs or actions the robot does not have, before anything moves."""
     here = {renamed.get(key, key): tuple(one["shape"]) for key, one in features.items()}
+    inputs = inputs_of(config)
     wanted = {
         key: tuple(one.shape)
-        for key, one in config.input_features.items()
+        for key, one in inputs.items()
         # Images are resized, and LeRobot lets a policy do without some of its cameras.
         if one.type is not FeatureType.VISUAL
     }
@@ -116,7 +120,7 @@ def require_fitting(
                 f"policy.path: it needs {key} with {shape[0]} numbers, the robot has {has}.",
                 "Choose a checkpoint that was trained for this robot.",
             )
-    seen = {key for key, one in config.input_features.items() if one.type is FeatureType.VISUAL}
+    seen = {key for key, one in inputs.items() if one.type is FeatureType.VISUAL}
     cameras = {key for key in here if key.startswith(f"{OBS_IMAGES}.")}
     if not (seen <= cameras or cameras <= seen):
         raise BadInput(

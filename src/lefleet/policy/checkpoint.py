@@ -13,12 +13,14 @@ import torch
 from lerobot.configs import FeatureType, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.utils.constants import POLICY_PREPROCESSOR_DEFAULT_NAME
-from lerobot.utils.device_utils import get_safe_torch_device
 
+from lefleet.devices import ready_device
+from lefleet.devices.probe import examine
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ModelSettings
+from lefleet.records.checkpoint import leave_out_download
 from lefleet.stages.digest import checkpoint_digest
-from lefleet.stages.references import find_checkpoint
+from lefleet.stages.references import find_checkpoint, made_by
 
 _FIELD = "model.repo_or_path"
 _ADAPTER_CONFIG = "adapter_config.json"
@@ -63,17 +65,11 @@ def read_config(files: CheckpointFiles, model: ModelSettings) -> Any:
     """The policy's own settings, on the wanted device."""
     with _loading("config.json"):
         config = PreTrainedConfig.from_pretrained(str(files.folder))
-    try:
-        get_safe_torch_device(model.device)
-        torch.empty(0, device=model.device)
-    except (ValueError, RuntimeError, AssertionError) as error:
-        raise BadInput(
-            f"model.device: {_sentence(error)}", "Use cpu, or a device that exists."
-        ) from error
     config.pretrained_path = files.folder
-    config.device = model.device
+    config.device = ready_device(model.device, "model.device", examine)
     if hasattr(config, "compile_model"):
         config.compile_model = model.compile
+    leave_out_download(config)
     return config
 
 
@@ -86,9 +82,11 @@ class PolicyFeatures:
     action_size: int
 
 
-def features_of(config: Any) -> PolicyFeatures:
-    """The inputs that a robot sends; cameras that only fill a policy's empty places are none."""
-    inputs = config.input_features or {}
+def features_of(files: CheckpointFiles, config: Any) -> PolicyFeatures:
+    """The inputs that a robot sends; cameras that only fill a policy's empty places are none, nor
+    is what the checkpoint's preprocessor makes."""
+    made = made_by(files.folder)
+    inputs = {k: feature for k, feature in (config.input_features or {}).items() if k not in made}
     action = config.action_feature
     if action is None:
         raise BadInput("model: its config.json has no action among output_features.")

@@ -44,7 +44,7 @@ def load_policy(
     digest = files.digest()
     config = read_config(files, model)
     family = _servable(config, serving_mode)
-    features = features_of(config)
+    features = features_of(files, config)
     found = find_contract(
         files.folder,
         config,
@@ -65,8 +65,8 @@ def load_policy(
         )
     _name_actions(before, found.contract.action_names)
 
-    processors = Processors(before, after, family.feed, model.device)
-    runner = PolicyRunner(policy, family.feed, model.device, model.dtype, rtc=rtc_horizon > 0)
+    processors = Processors(before, after, family.feed, config.device)
+    runner = PolicyRunner(policy, family.feed, config.device, model.dtype, rtc=rtc_horizon > 0)
     rules = RequestRules(
         vector_sizes=features.vector_sizes,
         cameras=frozenset(found.contract.cameras),

@@ -22,6 +22,7 @@ class ModelSettings(Strict, frozen=True, kw_only=True):
     """Of the hub. A folder has none; its digest takes the place in keys."""
     dtype: Dtype = "auto"
     device: str = "cpu"
+    """auto (the GPU, and the CPU where there is none), cpu, cuda, cuda:N or mps."""
     compile: bool = False
     peft: str = ""
     """An adapter to put on the checkpoint; one that lies in the checkpoint's folder is found."""

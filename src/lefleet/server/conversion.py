@@ -1,13 +1,13 @@
 """Between the bytes that travel and the arrays of a policy."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
 from lefleet.policy.request import BadRequest, Chunk, PolicyFrame, PolicyRequest
-from lefleet.server.handshake import oversize
+from lefleet.server.handshake import other_size, oversize
 from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
 
@@ -67,6 +67,17 @@ def used_images(
         if too_large := oversize(contract, key, image.shape):
             raise BadRequest(too_large)
     return used
+
+
+def unannounced_sizes(
+    observation: wire.Observation, contract: wire.Contract, opened: wire.SessionOpen
+) -> Iterator[tuple[str, str]]:
+    """Cameras whose images have neither the size of training nor the one that the robot has
+    announced, and was warned of in the handshake: key and warning."""
+    for key in contract.cameras.keys() & observation.images.keys():
+        shape = observation.images[key].shape
+        if shape != opened.cameras[key] and (warning := other_size(contract, key, shape)):
+            yield key, warning
 
 
 def policy_frame(

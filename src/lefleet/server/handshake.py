@@ -195,15 +195,25 @@ def _full(rules: HandshakeRules) -> str:
     return f"all {rules.max_sessions} sessions are taken"
 
 
+def other_size(contract: wire.Contract, key: str, shape: tuple[int, ...]) -> str:
+    """How an image differs in size from those of training, for a person to read; empty if it does
+    not. Most policies take any size, and see things larger or smaller than they learned them."""
+    height, width, _ = contract.cameras[key]
+    if shape[:2] == (height, width):
+        return ""
+    if not _is_close(shape[1] / shape[0], width / height, _ASPECT_TOLERANCE):
+        return (
+            f"{key}: {shape[1]} x {shape[0]} has another aspect ratio than the "
+            f"{width} x {height} of training"
+        )
+    return f"{key}: {shape[1]} x {shape[0]}, the policy was trained with {width} x {height}"
+
+
 def _warnings(asked: wire.SessionOpen, rules: HandshakeRules) -> Iterator[str]:
     contract = rules.contract
-    for key, (height, width, _) in contract.cameras.items():
-        theirs = asked.cameras[key]
-        if not _is_close(theirs[1] / theirs[0], width / height, _ASPECT_TOLERANCE):
-            yield (
-                f"{key}: {theirs[1]} x {theirs[0]} has another aspect ratio than the "
-                f"{width} x {height} of training"
-            )
+    for key in contract.cameras:
+        if warning := other_size(contract, key, asked.cameras[key]):
+            yield warning
     if unused := sorted(set(asked.cameras) - set(contract.cameras)):
         yield f"cameras: the policy does not look through {', '.join(unused)}"
     if not _is_close(asked.fps, rules.fps, _FPS_TOLERANCE):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from lefleet.devices import parse_device, ready_device
 from lefleet.errors import BadInput
 from lefleet.policy.settings import ContractOverride, ModelSettings, RtcSettings, ServingMode
 from lefleet.records.border import Strict
@@ -130,6 +131,13 @@ def manifest_of(raw: dict[str, Any], overrides: Sequence[str] = (), source: str 
     return _named(manifest)
 
 
+def with_ready_device(manifest: Manifest) -> Manifest:
+    """The manifest with the device that it means on this machine, tried out in a child process."""
+    device = ready_device(manifest.model.device, "model.device")
+    model = msgspec.structs.replace(manifest.model, device=device)
+    return msgspec.structs.replace(manifest, model=model)
+
+
 def _list_endpoints(raw: dict[str, Any]) -> None:
     """A single endpoint need not be a list."""
     zenoh = raw.get("zenoh")
@@ -189,6 +197,7 @@ def _check(manifest: Manifest) -> None:
     """What types alone cannot say."""
     if not manifest.model.repo_or_path:
         raise BadInput("model.repo_or_path: it is empty.", "Name a checkpoint's folder or hub id.")
+    parse_device(manifest.model.device, "model.device")
     if manifest.pin_task and not manifest.default_task:
         raise BadInput("pin_task: there is no task to pin.", "Give default_task.")
     if manifest.audit not in ("auto", "stdout", "none") and "/" not in manifest.audit:

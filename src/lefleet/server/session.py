@@ -19,6 +19,8 @@ PUBLIC_ID = 8
 """So much of a session's id is shown in a status; the whole id is needed to close the session."""
 
 _ROBOT_TYPE = 100
+_SHOWN_WARNINGS, _SHOWN_LENGTH = 4, 200
+"""In a status, which has all sessions: the newest of them."""
 _REFUSALS, _REFUSALS_PER_S = 5, 10
 """Answers to observations that are not taken: at once, and then in each second."""
 MAX_EPISODES_AHEAD = 10_000
@@ -71,6 +73,9 @@ class Session:
     """Whether the reaper has asked for the robot's presence since the session was opened."""
     has_worked: bool = False
     """Whether an observation came that the policy can take."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know of this session, those of the handshake first; replaced as a whole,
+    so that any thread can read them."""
     last_chunk: SentChunk | None = None
     policy_episode: int = BEFORE_ANY
     _pipeline: Pipeline | None = None
@@ -79,6 +84,7 @@ class Session:
     _episode_id: int = BEFORE_ANY
     _seq_id: int = 0
     _is_open: bool = True
+    _warned: set[str] = field(default_factory=set)
     _refusals: TokenBucket = field(
         default_factory=lambda: TokenBucket(_REFUSALS, _REFUSALS_PER_S, time.monotonic())
     )
@@ -174,6 +180,15 @@ class Session:
         if self._refusals.take(time.monotonic()):
             self.send_event(wire.RequestFailed(seq_id=request.seq_id, reason=reason), request)
 
+    def warn(self, about: str, text: str) -> bool:
+        """Note what is wrong with the robot's observations, once for each thing that it is about:
+        texts may differ with every observation. Whether it was noted."""
+        if about in self._warned:
+            return False
+        self._warned.add(about)
+        self.warnings = (*self.warnings, text)
+        return True
+
     def count(self, outcome: RequestOutcome) -> None:
         counters = self.counters
         counters.superseded += outcome.superseded
@@ -200,6 +215,7 @@ class Session:
             superseded=counters.superseded,
             queue_wait_ms=counters.queue_wait_ms,
             inference_ms=counters.inference_ms,
+            warnings=tuple(text[:_SHOWN_LENGTH] for text in self.warnings[-_SHOWN_WARNINGS:]),
         )
 
 

@@ -84,6 +84,7 @@ class Sessions:
             limits=session_limits(asked, self._rules.capabilities),
             schema_version=verdict.schema_version,
             new_pipeline=self._new_pipeline,
+            warnings=verdict.warnings,
             publisher=self._transport.publisher(self._keys.client(asked.client_id).action, ACTION),
         )
         self._queue.add(session)

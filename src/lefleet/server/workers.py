@@ -16,6 +16,7 @@ from lefleet.server.conversion import (
     policy_frame,
     policy_request,
     request_seed,
+    unannounced_sizes,
     used_images,
 )
 from lefleet.server.monitoring import BusyMeter
@@ -116,6 +117,9 @@ class Workers:
             pin_task=self._pin_task,
             seed=job.seed,
         )
+        for key, warning in unannounced_sizes(observation, self._policy.contract, session.opened):
+            if session.warn(key, warning):
+                _LOG.warning("event=session_warning client=%r %s", session.client_id, warning)
         job.prepared = session.pipeline_for(header.episode_id).prepare(request)
         job.prepared_s = time.monotonic()
         session.has_worked = True
@@ -188,6 +192,7 @@ class Workers:
         session.send_event(event, header)
         self._report(job, _outcome(job, result, reason, superseded=0))
         if result == "failed" and session.counters.failed == 1:
+            session.warn("failure", f"an observation failed: {reason}")
             _LOG.warning(
                 "event=request_failed client=%r reason=%r (further failures of this session are "
                 "only counted)",

@@ -7,6 +7,7 @@ for the next tick.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import fmean
 from threading import Event
 from typing import Any, NamedTuple
@@ -126,9 +127,12 @@ def connected(
 
     Of `checkpoint`, a folder, only the settings are read: its weights are on the server.
     """
+    policy = PreTrainedConfig.from_pretrained(checkpoint)
+    # Where it names the folder of its weights, that is the one which its training started from.
+    policy.pretrained_path = Path(checkpoint)
     cfg = RolloutConfig(
         robot=robot,
-        policy=PreTrainedConfig.from_pretrained(checkpoint),
+        policy=policy,
         inference=inference,
         fps=FPS,
         task=TASKS[robot.task].instruction,

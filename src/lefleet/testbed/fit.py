@@ -30,7 +30,7 @@ def require_fit(folder: str) -> None:
     found = find_contract(
         files.folder,
         config,
-        features_of(config),
+        features_of(files, config),
         None,
         trust_order=True,
         rename_map=rename_map_of(files),

@@ -1,14 +1,15 @@
 """Images on their way: colours, sizes, and which codec carries them."""
 
 import threading
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 
 from lefleet_client import wire
-from lefleet_client.remote import BadObservation, RemoteError, exchange
-from tests.client.remote.scripted import STATE, TOP, answer, observation
+from lefleet_client.remote import BadObservation, RemoteError, RobotFeatures, exchange
+from tests.client.remote.scripted import STATE, TOP, answer, capabilities, observation
 from tests.client.transport.waiting import LONG_S
 
 RED, BLUE = (230, 20, 20), (20, 20, 230)
@@ -183,6 +184,35 @@ def test_images_are_resized_only_where_that_is_asked_for(world, resize, shape):
         pixels = wire.decode_image(image)
         np.testing.assert_array_equal(pixels[0, 0], RED)
         np.testing.assert_array_equal(pixels[-1, -1], BLUE)
+
+
+@pytest.mark.parametrize(
+    ("resize", "announced"),
+    [(False, (48, 64, 3)), (True, (24, 32, 3)), ({TOP: (10, 20)}, (10, 20, 3))],
+    ids=str,
+)
+def test_a_server_is_told_of_the_images_that_it_will_get(world, resize, announced):
+    server = world.server()
+    features = RobotFeatures.of(capabilities().contract)
+    world.robot(robot=replace(features, cameras={TOP: (48, 64, 3)}), resize=resize)
+    (asked,) = server.opens
+    assert asked.cameras == {TOP: announced}
+
+
+def test_images_of_a_size_that_nobody_announced_are_warned_of_once_per_session(world, caplog):
+    world.server()
+    policy = world.robot(image_codec="raw")
+    for _ in range(3):
+        policy.infer(red_and_blue(48, 64))
+    (told,) = [one.getMessage() for one in caplog.records if TOP in one.getMessage()]
+    assert told.startswith(f"{TOP}: images are 64 x 48, the policy was trained with 32 x 24")
+
+
+@pytest.mark.parametrize("resize", [True, {TOP: (24, 32)}], ids=str)
+def test_images_that_are_resized_to_those_of_training_need_no_warning(world, caplog, resize):
+    world.server()
+    world.robot(image_codec="raw", resize=resize).infer(red_and_blue(48, 64))
+    assert TOP not in caplog.text
 
 
 def test_resizing_without_opencv_fails_before_anything_moves(world, monkeypatch):

@@ -123,6 +123,7 @@ def status() -> wire.ServerStatus:
                 superseded=3,
                 queue_wait_ms=1.5,
                 inference_ms=20.25,
+                warnings=("top: 96 x 96, the policy was trained with 288 x 288",),
             ),
         ),
         insecure=True,

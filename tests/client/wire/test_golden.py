@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lefleet_client import wire
@@ -24,6 +25,15 @@ def test_each_body_has_its_golden_bytes(name):
 def test_golden_bytes_are_still_read(name):
     body, message = MESSAGES[name]
     assert body.decode(golden(name)) == message
+
+
+def test_a_status_of_a_server_that_knew_no_warnings_is_still_read():
+    body, message = MESSAGES["status"]
+    raw = msgspec.msgpack.decode(body.encode(message))
+    del raw["clients"][0]["warnings"]
+    read = body.decode(msgspec.msgpack.encode(raw))
+    assert read.clients[0].warnings == ()
+    assert read.clients[0].client_id == message.clients[0].client_id
 
 
 def test_the_header_has_its_golden_bytes():

@@ -18,7 +18,7 @@ from lefleet_client.remote.errors import (
     SeveralServices,
     WrongModel,
 )
-from lefleet_client.remote.observation import RobotFeatures
+from lefleet_client.remote.observation import RobotFeatures, Sizes, announced_cameras
 from lefleet_client.transport import Reply, Transport
 
 _LOG = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class SessionSpec:
     revision: str = ""
     pin_digest: str = ""
     robot: RobotFeatures | None = None
+    resize: bool | Sizes = False
     task: str = ""
     wants_rtc: bool = False
     image_codec: wire.CodecChoice = "auto"
@@ -161,7 +162,7 @@ class SessionSpec:
             session_epoch=session_epoch,
             action_names=robot.action_names,
             vectors=dict(robot.vectors),
-            cameras=dict(robot.cameras),
+            cameras=announced_cameras(robot, served.contract, self.resize),
             fps=robot.fps,
             robot_type=robot.robot_type,
             task=self.task,

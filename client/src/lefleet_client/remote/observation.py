@@ -83,6 +83,26 @@ class RobotFeatures:
         )
 
 
+def announced_cameras(
+    robot: RobotFeatures, contract: Contract, resize: bool | Sizes
+) -> dict[str, tuple[int, int, int]]:
+    """The shapes of a robot's images as a server will get them, not as its cameras take them. A
+    size without pixels is refused with the first image."""
+    sizes = {key: size for key, size in sent_sizes(resize, contract).items() if min(size) > 0}
+    return {
+        key: (*sizes[key], shape[2]) if key in sizes else shape
+        for key, shape in robot.cameras.items()
+    }
+
+
+def sent_sizes(resize: bool | Sizes, contract: Contract) -> Sizes:
+    """The sizes that images of these cameras are sent in; others stay as they are."""
+    if isinstance(resize, Mapping):
+        return resize
+    cameras = contract.cameras if resize else {}
+    return {key: (height, width) for key, (height, width, _) in cameras.items()}
+
+
 @dataclass(frozen=True)
 class SplitFrame:
     """One moment: float32 vectors and uint8 RGB images, by policy feature key."""

@@ -24,8 +24,11 @@ from lefleet_client.remote.observation import (
     ObservationRequest,
     RobotFeatures,
     Sizes,
+    SplitFrame,
+    announced_cameras,
     prefix,
     require_resizing,
+    sent_sizes,
     whole,
 )
 from lefleet_client.remote.states import ConnectionNotice
@@ -41,7 +44,7 @@ from lefleet_client.transport import (
     certified_name,
     tls_warnings,
 )
-from lefleet_client.wire import CodecChoice, Contract, SessionAck
+from lefleet_client.wire import CodecChoice, SessionAck
 
 _LOG = logging.getLogger(__name__)
 
@@ -114,6 +117,7 @@ class RemotePolicy:
         self._episode_id = 0
         self._resend_s = _FIRST_RESEND_S
         self._robot = robot
+        self._checked_session = ""
         certificates = Tls.folder(tls) if isinstance(tls, str | Path) else tls
         settings = ZenohSettings(
             mode="client" if len(endpoints) == 1 else "peer",
@@ -132,6 +136,7 @@ class RemotePolicy:
             revision=revision,
             pin_digest=pin_digest,
             robot=robot,
+            resize=resize,
             task=task,
             wants_rtc=wants_rtc,
             image_codec=image_codec,
@@ -249,7 +254,8 @@ class RemotePolicy:
             timeout_s = self._timeout_s if timeout_s is None else timeout_s
             deadline_s = time.monotonic() + timeout_s
             contract = connection.session.ack.capabilities.contract
-            reader = ObservationReader(contract, self._robot, self._sizes(contract))
+            sizes = sent_sizes(self._resize, contract)
+            reader = ObservationReader(contract, self._robot, sizes)
             request = ObservationRequest(
                 frame=reader.frame(observation),
                 history=reader.history(history),
@@ -265,6 +271,7 @@ class RemotePolicy:
                     ),
                 },
             )
+            self._warn_of_sizes(connection.session.ack, request.frame)
             exchange = Exchange(
                 connection,
                 request,
@@ -284,6 +291,24 @@ class RemotePolicy:
                     # Once it was sent again, it is unknown which sending was answered.
                     patience_s = max(_SHORTEST_RESEND_S, 3 * exchange.round_trip_ms / 1000)
                     self._resend_s = min(patience_s, timeout_s / 3)
+
+    def _warn_of_sizes(self, ack: SessionAck, frame: SplitFrame) -> None:
+        """Once per session: images that neither training nor the robot's features know. A server
+        warns of those that it is told of when it opens the session."""
+        if ack.session_id == self._checked_session:
+            return
+        self._checked_session = ack.session_id
+        contract = ack.capabilities.contract
+        robot = self._robot or RobotFeatures.of(contract)
+        announced = announced_cameras(robot, contract, self._resize)
+        for key, image in frame.images.items():
+            trained = contract.cameras.get(key, image.shape)
+            if image.shape not in (trained, announced.get(key)):
+                _LOG.warning(
+                    "%s: images are %d x %d, the policy was trained with %d x %d; resize=True "
+                    "sends them in that size",
+                    *(key, image.shape[1], image.shape[0], trained[1], trained[0]),
+                )
 
     def reset(self) -> None:
         """Begin a new episode: nothing of the last one may influence what comes."""
@@ -306,12 +331,6 @@ class RemotePolicy:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _sizes(self, contract: Contract) -> Sizes:
-        if isinstance(self._resize, Mapping):
-            return self._resize
-        cameras = contract.cameras if self._resize else {}
-        return {key: (height, width) for key, (height, width, _) in cameras.items()}
 
 
 def _open_node(settings: ZenohSettings) -> Transport:

@@ -24,6 +24,7 @@ from lefleet_client.wire.limits import (
     Load,
     Name,
     Names,
+    Remarks,
     TaskText,
     Text,
 )
@@ -94,6 +95,8 @@ class SessionStatus(Message, frozen=True, kw_only=True):
     queue_wait_ms: Duration
     inference_ms: Duration
     """Both of the last chunk."""
+    warnings: Remarks = ()
+    """How this robot differs from what the policy was trained with, as its server sees it."""
 
 
 class ServerStatus(Message, frozen=True, kw_only=True):
