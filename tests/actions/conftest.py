@@ -1,5 +1,5 @@
 """Actions change the work folders that queries read."""
 
-from tests.queries.conftest import comparison, gate, learned, workdir
+from tests.queries.conftest import gate, learned, workdir
 
-__all__ = ["comparison", "gate", "learned", "workdir"]
+__all__ = ["gate", "learned", "workdir"]

@@ -85,8 +85,10 @@ def test_a_film_is_made_by_a_process_of_its_own_once(workdir, gate):
 
 
 def test_a_killed_request_is_shown_as_failed_and_can_be_made_again(workdir, gate):
-    """The first process waits for its turn, so that it is killed before it is done."""
-    trial = first_trial(workdir)
+    """The first process waits for its turn, so that it is killed before it is done. Films that are
+    made here wait for those of the second one."""
+    found = find_gate(workdir, RUN, CYCLE)
+    trial, other = found.chosen(2)
     with turn_taken(workdir):
         ask_for(workdir, trial)
         (process,) = film_processes(workdir)
@@ -97,7 +99,15 @@ def test_a_killed_request_is_shown_as_failed_and_can_be_made_again(workdir, gate
         asked = ask_for(workdir, trial, "bert")
         assert (asked.state, asked.who) == ("requested", "bert")
         assert len(film_processes(workdir)) == 1
-    assert ended(gate, trial).state == "made"
+    updates = []
+    films = make_films(found, [trial, other], "anna", updates.append)
+    assert [(film.trial, film.state, film.who) for film in films] == [
+        (trial, "made", "bert"),
+        (other, "made", "anna"),
+    ]
+    assert {"filming pairs", "waiting for another process that films"} <= {
+        update.detail for update in updates
+    }
 
 
 def test_unknown_runs_cycles_and_pairs_are_refused(workdir, gate):
@@ -115,10 +125,10 @@ def test_unknown_runs_cycles_and_pairs_are_refused(workdir, gate):
     assert not (gate / FILMS).exists()
 
 
-def test_a_gate_in_another_environment_is_refused(workdir, comparison):
+def test_a_gate_whose_episodes_lerobot_eval_ran_is_refused(workdir, comparison):
     stock = msgspec.structs.replace(request_of(comparison), env={"type": "libero"})
     commit(workdir, stock, read_record(comparison), (), comparison)
-    with pytest.raises(BadInput, match=r"another environment \(libero\)"):
+    with pytest.raises(BadInput, match=r"has no environment\.json: lerobot-eval ran"):
         request_film(workdir, RUN, CYCLE, "push", 1, "anna")
 
 
@@ -172,21 +182,6 @@ def test_the_film_process_does_nothing_that_nobody_requested(workdir, gate):
         assert execute(workdir, RUN, CYCLE, *trial) == 1
         assert read_film(gate, *trial).state == "requested"
     assert list((gate / FILMS).glob("*.mp4")) == []
-
-
-def test_films_made_here_wait_for_those_of_another_process(workdir, gate):
-    found = find_gate(workdir, RUN, CYCLE)
-    one, two = found.chosen(2)
-    ask_for(workdir, one, "bert")
-    updates = []
-    films = make_films(found, [one, two], "anna", updates.append)
-    assert [(film.trial, film.state, film.who) for film in films] == [
-        (one, "made", "bert"),
-        (two, "made", "anna"),
-    ]
-    assert {"filming pairs", "waiting for another process that films"} <= {
-        update.detail for update in updates
-    }
 
 
 def run(monkeypatch, *arguments: str) -> int:

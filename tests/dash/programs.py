@@ -18,7 +18,7 @@ from lefleet_client.transport import TransportError
 from tests.dash.asking import HOST, guard
 from tests.gates import RUN, gate_of_run
 from tests.loop.states import config
-from tests.loop.test_approvals import Waiting
+from tests.waiting import Waiting
 
 WAITING = "r"
 """Name of the run that asks a person."""

@@ -28,11 +28,10 @@ from lefleet.queries.runs import RunList
 from tests.dash.programs import V1, WAITING, Program, work_folder
 from tests.dash.serving import dashboard
 from tests.gates import CYCLE, RUN
-from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory, comparison, demos):  # noqa: F811
+def context(tmp_path_factory, comparison, demos):
     return work_folder(tmp_path_factory.mktemp("api"), comparison, demos)
 
 

@@ -15,7 +15,6 @@ from lefleet.stages.films import FILMS
 from tests.constitution.cases import constitution
 from tests.dash.programs import V1, WAITING, Program, work_folder
 from tests.gates import CYCLE, RUN
-from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 LONG_S = 300.0
 PAGE = "/knowledge/pages/tasks/push.md"
@@ -24,7 +23,7 @@ YES, NO = {"approved": True}, {"approved": False, "why": "it shakes"}
 
 
 @pytest.fixture
-def context(tmp_path, comparison, demos):  # noqa: F811
+def context(tmp_path, comparison, demos):
     return work_folder(tmp_path, comparison, demos)
 
 
@@ -35,7 +34,7 @@ def anna(context):
 
 
 @pytest.fixture(scope="module")
-def unchanged(tmp_path_factory, comparison, demos):  # noqa: F811
+def unchanged(tmp_path_factory, comparison, demos):
     """For requests that are all refused."""
     return work_folder(tmp_path_factory.mktemp("unchanged"), comparison, demos)
 

@@ -19,7 +19,6 @@ from lefleet.queries.datasets import dataset_id
 from tests.dash.asking import guard
 from tests.dash.programs import WAITING, no_network, served, work_folder
 from tests.gates import CYCLE, RUN
-from tests.stages.test_compare import comparison  # noqa: F401 - a fixture
 
 EXAMPLES = 30
 """Of each endpoint and way to generate them."""
@@ -78,7 +77,7 @@ schema.app = SERVED
 
 
 @pytest.fixture(scope="module", autouse=True)
-def context(tmp_path_factory, comparison, demos):  # noqa: F811
+def context(tmp_path_factory, comparison, demos):
     """A copy that is thrown away. The run that asks is stopped: an answer is recorded, and no
     controller begins to train."""
     made = work_folder(tmp_path_factory.mktemp("openapi"), comparison, demos)

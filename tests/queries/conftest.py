@@ -6,18 +6,11 @@ from lefleet.knowledge import ingest
 from lefleet.ledger import open_ledger
 from tests.gates import gate_of_run
 from tests.knowledge.played import demo_like
-from tests.stages.test_compare import request
 
 
 @pytest.fixture
 def workdir(tmp_path):
     return tmp_path / "runs"
-
-
-@pytest.fixture(scope="session")
-def comparison(once, checkpoint, weak):
-    """A comparison that was run once for all tests."""
-    return once(request(checkpoint, weak), "comparison")
 
 
 @pytest.fixture

@@ -243,7 +243,9 @@ def test_a_robot_whose_program_hangs_is_silent(router):
         until(watch, lambda one: one.robots[0].since_s > 1)
 
 
-def test_without_a_network_it_says_how_to_get_one_and_sees_it_come_and_go():
+def test_without_a_network_it_says_how_to_get_one_and_sees_it_come_and_go(monkeypatch):
+    monkeypatch.setattr("lefleet.queries.fleet_watch._EVERY_S", 0.2)
+    monkeypatch.setattr("lefleet.queries.fleet_watch._LONGEST_WAIT_S", 0.5)
     router = Router(FREE_PORT)
     endpoint = router.endpoint
     router.close()
@@ -325,3 +327,9 @@ def test_robots_are_not_asked_where_an_access_list_forbids_it():
     with RobotReport(MemoryTransport(connect.network), "arm"):
         assert watch.status(wait_s=LONG_S).robots == ()
     watch.close()
+
+
+def test_how_robots_differ_from_training_is_told_beside_their_server():
+    client = replace(server_status().clients[0], warnings=("top: 96 x 96, trained with 288 x 288",))
+    (server,) = fleet_status(found(servers=(server_status(clients=(client,)),)), NOW).servers
+    assert server.clients[0].warnings == ("top: 96 x 96, trained with 288 x 288",)

@@ -10,9 +10,10 @@ from lefleet.ledger import open_ledger
 from lefleet.queries.paging import MOST, Page
 from lefleet.queries.pairs import GatePair, judged_pairs, pairs
 from lefleet.records import CompareRequest, EpisodeRecord
+from lefleet.stages.environment import begun_tasks
 from lefleet.stages.films import ask, claimed
 from lefleet.stages.folder import read_record
-from lefleet.stages.verdict import Trial, pair_order, simulated_order
+from lefleet.stages.verdict import Trial, gate_order, pair_order
 from tests.gates import CYCLE, RUN, commit, request_of
 from tests.samples import comparison_record
 
@@ -26,7 +27,7 @@ def ledger(workdir, gate):
 def test_all_pairs_come_in_the_order_of_judging(ledger, workdir, gate):
     page = pairs(ledger, workdir, RUN, CYCLE)
     judged = read_record(gate).gate
-    order = simulated_order(request_of(gate))
+    order = gate_order(request_of(gate), begun_tasks(request_of(gate), gate))
     assert page.total == len(page.items) == judged.pairs
     assert [(one.task, one.seed) for one in page.items] == order[: judged.pairs]
     assert [one.number for one in page.items] == [*range(1, judged.pairs + 1)]
@@ -94,7 +95,7 @@ def test_a_pair_shows_its_film(ledger, workdir, gate):
     assert shown[1] == film
 
 
-def test_pairs_of_another_environment_are_in_their_order_too(workdir, comparison):
+def test_pairs_that_lerobot_eval_ran_for_an_older_version_are_in_order_too(workdir, comparison):
     """lerobot-eval ran all episodes of one checkpoint, then all of the other, task by task."""
     tasks, seed, count = ("put the mug", "open the drawer"), 300_000_000, 5
     episodes = [

@@ -9,7 +9,10 @@ from lefleet.ledger import open_ledger
 from lefleet.queries.cycles import cycle_detail, evidence
 from lefleet.queries.running_gate import comparison_so_far
 from lefleet.queries.runs import RunReader
-from lefleet.stages.folder import read_record
+from lefleet.records import encode
+from lefleet.rollouts import EnvironmentDescription
+from lefleet.stages.environment import begun_tasks
+from lefleet.stages.folder import ENVIRONMENT, read_record
 from tests.gates import CYCLE, RUN, copied, request_of
 from tests.ledger.ledgers import REQUEST
 from tests.loop.states import config, decision, record
@@ -92,6 +95,24 @@ def test_a_damaged_file_shows_nothing(running, damage):
     assert comparison_so_far(running, request_of(running)) is None
 
 
-def test_what_lerobot_eval_runs_is_judged_at_its_end(running):
+def test_a_gate_in_an_environment_that_has_not_said_its_tasks_shows_nothing(running):
     request = msgspec.structs.replace(request_of(running), env={"type": "pusht"})
     assert comparison_so_far(running, request) is None
+
+
+def test_a_gate_in_an_environment_is_judged_with_its_tasks(running):
+    tasks = begun_tasks(request_of(running), running)
+    described = EnvironmentDescription(
+        type="any",
+        tasks=dict.fromkeys(tasks, ""),
+        steps=dict.fromkeys(tasks, 1),
+        fps=1,
+        observations={},
+        action=1,
+    )
+    expected = comparison_so_far(running, request_of(running))
+    (running / ENVIRONMENT).write_bytes(encode(described))
+    (running / "episodes.jsonl").touch()
+    request = msgspec.structs.replace(request_of(running), env={"type": "any"})
+    assert comparison_so_far(running, request) == expected
+    assert expected.tasks == tasks

@@ -16,7 +16,7 @@ from lefleet.queries.trouble import tail
 from lefleet.records import ApprovalAnswer
 from tests.cli.test_view import controlled
 from tests.ledger.ledgers import REQUEST, execute
-from tests.loop.states import config, decision, record
+from tests.loop.states import config, decision, proposal, record
 
 
 @pytest.fixture
@@ -177,6 +177,46 @@ def test_a_run_that_somebody_stopped_says_who(ledger, reader):
     ledger.resume_run("a", by="carl")
     ledger.set_run_state("a", "stopped", "its constitution was rejected")
     assert run_detail(reader, "a").trouble.text == "its constitution was rejected"
+
+
+def denied(ledger, name: str) -> None:
+    ledger.add_event(name, "denied", {"rule": "caps", "reason": "too many", "remedy": ""})
+    ledger.set_run_state(name, "denied", "caps: too many steps")
+
+
+def complete(ledger, name: str, cycle: int, outcome: str = "baseline") -> None:
+    """A whole cycle."""
+    ledger.record_proposal(name, proposal(cycle, config(name=name)))
+    for stage in ("collect", "train", "evaluate"):
+        attempt = ledger.start_attempt(name, cycle, stage, REQUEST)
+        ledger.commit_stage(attempt, record(cycle, stage))
+    ledger.record_decision(name, decision(cycle, outcome, f"c{cycle}"))
+
+
+def test_a_run_that_was_denied_before_a_stage_names_that_stage_and_cycle(ledger, reader):
+    begin(ledger, "a")
+    complete(ledger, "a", 0)
+    ledger.record_proposal("a", proposal(1, config(name="a")))
+    denied(ledger, "a")
+    detail = run_detail(reader, "a")
+    assert detail.card.cycle == 1
+    assert detail.trouble.title == "a was denied by its constitution in collect of cycle 1"
+    assert (detail.trouble.stage, detail.trouble.cycle) == ("collect", 1)
+    assert {one.name: one.state for one in detail.flow} == {
+        "propose": "done", "collect": "failed", "train": "next", "evaluate": "next",
+        "gate": "next", "decide": "next",
+    }  # fmt: skip
+
+
+def test_a_cycle_whose_proposal_was_denied_is_the_one_that_is_shown(ledger, reader):
+    """A stage of the cycle before was skipped: that is not what was denied."""
+    begin(ledger, "a")
+    complete(ledger, "a", 0)
+    ledger.end_attempt(ledger.start_attempt("a", 0, "improve", REQUEST), "skipped", "no data")
+    denied(ledger, "a")
+    detail = run_detail(reader, "a")
+    assert (detail.card.cycle, detail.trouble.cycle, detail.trouble.stage) == (1, 1, "propose")
+    assert [one.state for one in detail.flow] == ["failed", *["next"] * 5]
 
 
 def test_a_cycle_without_a_gate_has_no_evidence(ledger, reader):

@@ -94,6 +94,12 @@ def test_evidence_has_its_bounds_and_the_pairs_that_were_not_needed():
     assert "After 10 of at most 40 pairs" in chart
 
 
+def test_bounds_of_a_single_look_are_lines():
+    chart = evidence_chart(path(pairs=(20,), value=(4.0,), better=(9.0,), worse=(-9.0,)), "t")
+    drawn = re.findall(r'<polyline points="([^"]+)"', chart)
+    assert [len(one.split()) for one in drawn] == [2, 2, 2]
+
+
 def test_evidence_of_progress_has_a_line_for_each_side():
     chart = evidence_chart(
         path(metric="progress", better=(1.3, 1.3), worse=(1.3, 1.3), value_worse=(0.1, 0.2)), "t"

@@ -92,7 +92,8 @@ def find_gate(workdir: Path, run: str, cycle: int) -> FilmableGate:
                 f"cycle: {run} has no finished gate in cycle {cycle}.",
                 f"Which cycles have one: lefleet status {run}{workdir_flag(workdir)}",
             )
-        require_filmable(attempt.request)
+        folder = stage_folder(workdir / row.id, cycle, "gate")
+        require_filmable(attempt.request, folder)
         pairs = judged_pairs(ledger, row.id, cycle)
     if row.constitution is not None:
         rules = restored(row.constitution)
@@ -101,7 +102,7 @@ def find_gate(workdir: Path, run: str, cycle: int) -> FilmableGate:
     rules.check_request(attempt.request)
     return FilmableGate(
         workdir=workdir,
-        folder=stage_folder(workdir / row.id, cycle, "gate"),
+        folder=folder,
         request=attempt.request,
         pairs=pairs,
         rules=rules,

@@ -11,16 +11,19 @@ from typing import Annotated, Any, Literal
 import yaml
 from msgspec import Meta
 
+from lefleet.devices import AUTO
 from lefleet.errors import BadInput
 from lefleet.ledger import open_ledger, read_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop import runs as loop_runs
-from lefleet.loop.config import DEMO_CONFIG, check_workdir, config_of, load_config
+from lefleet.loop.config import DEMO_CONFIG, check_workdir, config_of
+from lefleet.loop.existing_data import require_data
 from lefleet.loop.plan import plan_lines
+from lefleet.loop.preflight import ready_config, with_ready_device
 from lefleet.loop.rules import begin_rules
+from lefleet.loop.training import require_installed
 from lefleet.records import RunConfig
 from lefleet.records.border import Strict, validated
-from lefleet.records.config_file import read_fields
+from lefleet.records.config_file import converted, read_fields
 
 _DEMO = "demo"
 _OF_RUN, _OF_FILE = "run:", "file:"
@@ -65,13 +68,14 @@ def templates(workdir: Path, folder: Path | None = None) -> tuple[Template, ...]
     found = [Template(id=_DEMO, name="The demo", config=DEMO_CONFIG.read_text())]
     for path in sorted(folder.glob("*.yaml")) if folder and folder.is_dir() else ():
         try:
-            load_config(path)
+            # What a run needs on this machine is looked at when it is planned or started.
+            converted(read_fields(path, "config", ""), RunConfig, str(path))
         except BadInput:
             continue  # For instance a server's.
         found.append(Template(id=f"{_OF_FILE}{path.name}", name=str(path), config=path.read_text()))
     with closing(read_ledger(workdir)) as ledger:
         for row in reversed(ledger.runs()):
-            text = yaml.safe_dump(row.config, sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump(row.corrected_config, sort_keys=False, allow_unicode=True)
             found.append(Template(id=f"{_OF_RUN}{row.id}", name=f"Like {row.id}", config=text))
     return tuple(found)
 
@@ -79,6 +83,10 @@ def templates(workdir: Path, folder: Path | None = None) -> tuple[Template, ...]
 def plan(workdir: Path, folder: Path | None, request: StartRequest) -> list[str]:
     """What the run would do, line by line; nothing is started."""
     config = _config(workdir, folder, request)
+    if config.device == AUTO:
+        config = with_ready_device(workdir, config)
+    require_installed(config)
+    require_data(config)
     begin_rules(workdir, config, None)
     return list(plan_lines(config, workdir / config.name, None))
 
@@ -87,9 +95,8 @@ def start(workdir: Path, folder: Path | None, request: StartRequest, who: str) -
     """Start the run, or find the same one where it was started before."""
     check_workdir(workdir)
     config = _config(workdir, folder, request)
-    if not (workdir / LEDGER_FILE).exists():
-        # Before a ledger is made: what is denied leaves nothing behind.
-        begin_rules(workdir, config, None)
+    # Before a ledger is made: what is refused or denied leaves nothing behind.
+    config = ready_config(workdir, config).require_ok()
     with closing(open_ledger(workdir)) as ledger:
         happened = loop_runs.begin(ledger, workdir, config, by=who)
     return Started(run=config.name, happened=happened)
@@ -143,7 +150,7 @@ def _fields(workdir: Path, folder: Path | None, template: str) -> dict[str, Any]
         with closing(read_ledger(workdir)) as ledger:
             row = ledger.run(template.removeprefix(_OF_RUN))
         if row is not None:
-            return {**row.config}
+            return row.corrected_config
     raise BadInput(
         f"template: there is no config {template}.", "Take one of those that are listed."
     )

@@ -142,30 +142,26 @@ def success(cycles: Sequence[CycleStatus]) -> Options:
 def evidence(path: EvidencePath) -> Options:
     """What decides a gate, look by look, against the bounds that it has to cross."""
     tone = colours()
-    pairs = [0, *path.pairs] if path.metric == "success" else list(path.pairs)
-    start = [0.0] if path.metric == "success" else []
+    pairs = [0, *path.pairs]
     is_success = path.metric == "success"
+    # A bound is one of the look that it ends at: a gate may have had one look only.
+    bounds = (
+        ("better above", path.better, tone["good"]),
+        ("worse below" if is_success else "worse above", path.worse, tone["bad"]),
+    )
+    better, worse = (
+        _line(name, pairs, [bound[0], *bound], colour, is_dashed=True)
+        for name, bound, colour in bounds
+    )
+    name = "won minus lost" if is_success else "evidence for better (log10 e)"
     lines = [
-        _line("better above", path.pairs, path.better, tone["good"], is_dashed=True),
-        _line(
-            "won minus lost" if is_success else "evidence for better (log10 e)",
-            pairs,
-            [*start, *path.value],
-            tone["accent"],
-            symbol="circle",
-        ),
-        _line(
-            "worse below" if is_success else "worse above",
-            path.pairs,
-            path.worse,
-            tone["bad"],
-            is_dashed=True,
-        ),
+        better,
+        _line(name, pairs, [0.0, *path.value], tone["accent"], symbol="circle"),
+        worse,
     ]
     if path.value_worse:
-        lines.append(
-            _line("evidence for worse (log10 e)", path.pairs, path.value_worse, tone["warn"])
-        )
+        name = "evidence for worse (log10 e)"
+        lines.append(_line(name, pairs, [0.0, *path.value_worse], tone["warn"]))
     options = _base(
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("won minus lost" if is_success else "log10 of e"),
@@ -177,8 +173,10 @@ def evidence(path: EvidencePath) -> Options:
 def difference(path: EvidencePath) -> Options:
     """How much better: the 95 % confidence sequence of the difference."""
     tone = colours()
-    low = [round(100 * one, 1) for one in path.low]
-    high = [round(100 * one, 1) for one in path.high]
+    # Before the first pair nothing is known.
+    pairs = [0, *path.pairs]
+    low = [-100.0, *(round(100 * one, 1) for one in path.low)]
+    high = [100.0, *(round(100 * one, 1) for one in path.high)]
     zero = {
         "silent": True,
         "symbol": "none",
@@ -190,8 +188,8 @@ def difference(path: EvidencePath) -> Options:
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("points", min=-100, max=100),
         series=[
-            {**_line("at most", path.pairs, high, tone["accent"]), "markLine": zero},
-            _line("at least", path.pairs, low, tone["accent"], is_dashed=True),
+            {**_line("at most", pairs, high, tone["accent"]), "markLine": zero},
+            _line("at least", pairs, low, tone["accent"], is_dashed=True),
         ],
     )
 

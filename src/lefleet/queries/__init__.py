@@ -16,6 +16,7 @@
     tracks     what a robot measured and was told, as lines of a plot
     labels     what was said of episodes, in the dataset and in the ledger
     dataset_files  files of a LeRobotDataset, read without LeRobot
+    inspect    what is in a dataset or a checkpoint, and what a training on it would do
     kept       answers that stay the same until their files change
     knowledge  knowledge pages with status, findings and who edited them
     marks      a shape for each state, step and decision

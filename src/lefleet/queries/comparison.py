@@ -3,7 +3,7 @@
 from math import floor, log10
 from typing import NamedTuple
 
-from lefleet.records import ComparisonRecord
+from lefleet.records import ComparisonRecord, GateResult
 from lefleet.records.evaluate import MOST_NEEDED
 
 
@@ -79,8 +79,7 @@ def remarks(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]
         "stays valid when pairs are added.)",
     ]
     said += needed(record, names)
-    ended_early = gate.ended not in ("exhausted", "open")
-    if ended_early and gate.fixed_pairs is not None and gate.fixed_pairs > gate.pairs:
+    if saved_pairs(gate):
         said.append(
             f"A test of fixed size needs {gate.fixed_pairs} pairs to show "
             f"{_size(record, gate.min_effect)} 8 times in 10; this one used {gate.pairs}."
@@ -90,6 +89,14 @@ def remarks(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]
     if record.note:
         said.append(record.note)
     return said
+
+
+def saved_pairs(gate: GateResult) -> int:
+    """By how many pairs a verdict was cheaper than a test of fixed size. A gate without a verdict
+    has saved nothing."""
+    if gate.verdict == "inconclusive" or gate.fixed_pairs is None:
+        return 0
+    return max(0, gate.fixed_pairs - gate.pairs)
 
 
 def needed(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]:
@@ -108,16 +115,28 @@ def needed(record: ComparisonRecord, names: PolicyNames = LETTERS) -> list[str]:
         what = "pairs in all"
     elif count >= MOST_NEEDED:
         pass
-    elif record.episodes_file and record.candidate_path:
-        effect = _two_digits_down(abs(gate.difference))
-        smaller = f" --min-effect {effect:g}" if effect < gate.min_effect else ""
-        then = f" Ask again with --max-pairs {count}{smaller}: it runs fresh pairs."
+    elif flags := flags_to_settle(record):
+        # Of a gate the whole command can be said.
+        then = f" Ask again with {flags}: it runs fresh pairs." if names == LETTERS else ""
     else:
         then = " Judge them alone, without those used here."
     return [
         f"To settle it: if {names.a} and {names.b} really differ by the "
         f"{_signed(record, gate.difference)} seen here, {about} {what} show it 8 times in 10.{then}"
     ]
+
+
+def flags_to_settle(record: ComparisonRecord) -> str:
+    """With which `lefleet compare` would settle an inconclusive comparison; empty where it could
+    not, or need not."""
+    gate, count = record.gate, record.needed_pairs
+    is_unclear = gate.verdict == "inconclusive" and gate.ended != "vetoed"
+    can_run = bool(record.episodes_file and record.candidate_path and gate.difference)
+    if not is_unclear or not can_run or count is None or count >= MOST_NEEDED:
+        return ""
+    effect = _two_digits_down(abs(gate.difference))
+    smaller = f" --min-effect {effect:g}" if effect < gate.min_effect else ""
+    return f"--max-pairs {count}{smaller}"
 
 
 def _seen(record: ComparisonRecord, names: PolicyNames) -> str:

@@ -2,6 +2,7 @@
 stages and their logs, its data and its training."""
 
 import os
+import shlex
 from math import exp, log10
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 from lefleet.errors import BadInput, Unknown
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import CycleState, RunState
-from lefleet.queries.comparison import ROLES, needed, remarks, sentence
+from lefleet.queries.comparison import ROLES, flags_to_settle, needed, remarks, sentence
 from lefleet.queries.run import CheckpointLineage, TrainingCurve, curve, lineage
 from lefleet.queries.running_gate import comparison_so_far
 from lefleet.queries.runs import RunReader
@@ -75,6 +76,8 @@ class CycleDetail(Strict, frozen=True, kw_only=True):
     """What else the comparison says, for those who want to know."""
     needed: str
     """About how many more pairs an undecided gate may need; empty for a decided one."""
+    settle: str
+    """The command that runs as many; empty where there is none."""
     gate: GateResult | None
     """Also of a cycle that waits for its decision. Of a gate that has not ended, what it has found
     so far: then it `ended` open."""
@@ -115,6 +118,7 @@ def cycle_detail(reader: RunReader, run: str, cycle: int) -> CycleDetail:
         verdict=sentence(record, ROLES) if record else "",
         remarks=tuple(remarks(record, ROLES)) if record else (),
         needed=" ".join(needed(record, ROLES)) if record else "",
+        settle=_settle(facts.state, run, cycle, record) if record else "",
         gate=record.gate if record else None,
         waits_for=asked.id if asked and asked.cycle == cycle else None,
         baseline=record.baseline if record else "",
@@ -186,6 +190,14 @@ def _gate_so_far(
     if not isinstance(request, CompareRequest):
         return None
     return comparison_so_far(stage_folder(reader.workdir / run, cycle, "gate"), request)
+
+
+def _settle(state: RunState, run: str, cycle: int, record: ComparisonRecord) -> str:
+    baseline, flags = _cycle_of(state, record.baseline), flags_to_settle(record)
+    if baseline is None or record.gate.ended == "open" or state.config.evaluate.env or not flags:
+        return ""
+    checkpoints = shlex.join((f"{run}:{cycle}", f"{run}:{baseline}"))
+    return f"lefleet compare {checkpoints} {flags}"
 
 
 def _cycle_of(state: RunState, digest: str) -> int | None:

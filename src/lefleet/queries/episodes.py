@@ -1,5 +1,6 @@
 """Recorded episodes: lists of them, and one whole with its tracks, films and labels."""
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -97,6 +98,8 @@ class EpisodeDetail(EpisodeCard, frozen=True, kw_only=True):
     previous: int | None
     """Index of the one before it among those that were asked for."""
     next: int | None
+    replay: str
+    """The command that replays it in Rerun, with LeRobot's own program."""
 
 
 def episodes(
@@ -154,6 +157,12 @@ def episode(
         checkpoints=_checkpoints(ledger, rows),
         previous=max((one for one in numbers if one < index), default=None),
         next=min((one for one in numbers if one > index), default=None),
+        replay=shlex.join(
+            (
+                *("lerobot-dataset-viz", "--repo-id", "local/replay"),
+                *("--root", str(opened.place.root), "--episode-index", str(index)),
+            )
+        ),
     )
 
 

@@ -18,12 +18,16 @@ _GROUPS: dict[EventGroup, tuple[str, ...]] = {
     "decisions": ("proposal", "decision"),
     "people": (
         *("approval_needed", "approved", "rejected", "stop_requested", "run_created"),
-        *("run_resumed", "budgets_changed", "constitution_changed"),
+        *("run_resumed", "budgets_changed", "config_changed", "constitution_changed"),
     ),
-    "stages": ("stage_started", "stage_committed", "stage_cancelled", "stage_skipped"),
+    "stages": (
+        *("stage_started", "stage_committed", "stage_cancelled", "stage_skipped"),
+        "stage_begins_anew",
+    ),
     "problems": (
         *("stage_failed", "stage_killed", "stage_gone", "run_failed", "run_denied", "denied"),
         *("proposal_denied", "model_unused", "knowledge_failed", "notify_failed"),
+        "track_failed",
     ),
 }
 
@@ -109,6 +113,11 @@ def _budgets(data: _Data) -> str:
     return f"budgets changed: {', '.join(changes)}"
 
 
+def _config(data: _Data) -> str:
+    changes = (f"{name} {was!r} → {now!r}" for name, (was, now) in data["fields"].items())
+    return f"config changed{_by(data)}: {', '.join(changes)}"
+
+
 def _created(data: _Data) -> str:
     """Empty where there is nothing to tell but that it began."""
     origin = f"starts from {data['origin']}" if "origin" in data else ""
@@ -138,6 +147,11 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
     "run_resumed": lambda data: f"run resumed{_by(data)}",
     "stop_requested": lambda data: f"stop requested{_by(data)}",
     "budgets_changed": _budgets,
+    "config_changed": _config,
+    "stage_begins_anew": lambda data: (
+        f"{data['stage']} begins anew with the changed config; what it did before is in "
+        f"{data['kept']}"
+    ),
     "stage_committed": lambda data: f"{data['stage']} done",
     "stage_failed": _failed("failed"),
     "stage_killed": _failed("killed"),
@@ -157,4 +171,5 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
     ),
     "knowledge_failed": lambda data: f"knowledge pages could not be written: {data['error']}",
     "notify_failed": lambda data: f"nobody could be told: {data['error']}",
+    "track_failed": lambda data: f"not logged to {data['tracker']}: {data['error']}",
 }

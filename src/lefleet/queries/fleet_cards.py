@@ -38,6 +38,8 @@ class SessionCard(Strict, frozen=True, kw_only=True):
     inference_ms: float
     """Both of the last chunk."""
     idle_s: float
+    warnings: tuple[str, ...]
+    """How it differs from what the policy was trained with."""
 
 
 class ServerCard(Strict, frozen=True, kw_only=True):
@@ -209,6 +211,7 @@ def server_card(server: ServerStatus, seen: Collection[SessionStatus]) -> Server
                 queue_wait_ms=one.queue_wait_ms,
                 inference_ms=one.inference_ms,
                 idle_s=one.idle_s,
+                warnings=one.warnings,
             )
             for one in server.clients
         ),

@@ -11,8 +11,9 @@ from lefleet.loop.runs import find
 from lefleet.queries.paging import DEFAULT_LIMIT, Page, checked
 from lefleet.records import CompareRequest, ComparisonRecord
 from lefleet.records.border import Strict
+from lefleet.stages.environment import episode_tasks
 from lefleet.stages.films import JudgedPair, PairFilm, read_film
-from lefleet.stages.verdict import Trial, pair_order, simulated_order
+from lefleet.stages.verdict import Trial, gate_order
 
 PairResult = Literal["won", "lost", "both", "neither"]
 """Of the candidate; both or neither of the two checkpoints succeeded."""
@@ -24,7 +25,7 @@ class PairEpisode(Strict, frozen=True, kw_only=True):
     success: bool
     progress: float
     length: int
-    """Steps; 0 where lerobot-eval ran the episode, which does not say."""
+    """Steps; 0 where lerobot-eval ran the episode, for an older version."""
 
 
 class GatePair(Strict, frozen=True, kw_only=True):
@@ -87,16 +88,19 @@ def _judged(ledger: Ledger, run: str, cycle: int) -> list[tuple[int, GateEpisode
     found = {(one.policy, one.task, one.seed): one for one in episodes}
     return [
         (number, found["candidate", *trial], found["baseline", *trial])
-        for number, trial in enumerate(_order(request, episodes, count), 1)
+        for number, trial in enumerate(_order(request, record, episodes)[:count], 1)
     ]
 
 
-def _order(request: CompareRequest, episodes: Sequence[GateEpisode], count: int) -> list[Trial]:
-    """The pairs that were judged: any beginning of a gate's order is the order of fewer pairs."""
-    if not request.env:
-        return simulated_order(request)[:count]
-    # The environment determined the tasks; the gate took them in the order of its episodes.
-    return pair_order(tuple(dict.fromkeys(one.task for one in episodes)), request.seed, count)
+def _order(
+    request: CompareRequest, record: ComparisonRecord, episodes: Sequence[GateEpisode]
+) -> list[Trial]:
+    """The gate's pairs, of which it judged the first."""
+    tasks = record.tasks
+    if not tasks and request.env:
+        # An older version let lerobot-eval run all episodes, task by task.
+        tasks = tuple(dict.fromkeys(one.task for one in episodes))
+    return gate_order(request, tasks or episode_tasks(request, None))
 
 
 def _pair(gate: Path, number: int, ours: GateEpisode, theirs: GateEpisode) -> GatePair:

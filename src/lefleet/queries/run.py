@@ -1,13 +1,14 @@
 """One run whole: the flow of its cycle, training curves, films, its seeds, and which data made
 its checkpoint."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import yaml
 
 from lefleet.ledger import AttemptRow, Ledger
-from lefleet.loop.state import RunState
+from lefleet.loop.state import CycleState, RunState
 from lefleet.loop.steps import improves, steps_of_cycle
 from lefleet.queries.datasets import dataset_id
 from lefleet.queries.runs import RunCard, RunReader, RunReading, card
@@ -115,7 +116,7 @@ def run_detail(reader: RunReader, run: str) -> RunDetail:
         curves=_curves(state) if state else (),
         lineage=lineage(reader, facts.status.blessed, run) if facts.status.blessed else None,
         films=_films(reader.ledger, run, state) if state else (),
-        config=yaml.safe_dump(facts.row.config, sort_keys=False, allow_unicode=True),
+        config=yaml.safe_dump(facts.row.corrected_config, sort_keys=False, allow_unicode=True),
     )
 
 
@@ -148,8 +149,11 @@ def lineage(reader: RunReader, digest: str, run: str) -> CheckpointLineage | Non
 
 
 def _flow(facts: RunReading, state: RunState) -> tuple[FlowStep, ...]:
-    """The steps of the current cycle in their order."""
-    cycle = state.current
+    """The steps of the cycle that the run is at, in their order."""
+    at = facts.place() or (state.current.index, "")
+    if at[0] >= len(state.cycles):  # Nothing of it is in the ledger yet.
+        state = replace(state, cycles=[*state.cycles, CycleState(at[0], {}, None)])
+    cycle = state.cycles[at[0]]
     names = steps_of_cycle(
         state.config,
         cycle.index,
@@ -162,17 +166,22 @@ def _flow(facts: RunReading, state: RunState) -> tuple[FlowStep, ...]:
     for name in names:
         if name == "propose":
             continue  # Asking a model is a part of settling the proposal.
-        steps.append(_step(facts, state, "propose" if name == "settle" else name))
+        shown = "propose" if name == "settle" else name
+        steps.append(_step(facts, state, cycle, shown, is_at=at[1] == shown))
     return tuple(steps)
 
 
-def _step(facts: RunReading, state: RunState, name: str) -> FlowStep:
-    status, cycle, now = facts.status, state.current, facts.status.now
+def _step(
+    facts: RunReading, state: RunState, cycle: CycleState, name: str, *, is_at: bool
+) -> FlowStep:
+    status, now = facts.status, facts.status.now
     made = [one for one in state.attempts if (one.cycle, one.stage) == (cycle.index, name)]
     is_now = now is not None and now.cycle == cycle.index and now.stage == name
     step_state: StepState = "next"
     detail, progress = "", None
-    if name == "propose":
+    if is_at and status.word in ("denied", "failed"):
+        step_state, detail = "failed", made[-1].error if made else status.word
+    elif name == "propose":
         step_state = "done" if cycle.proposal or cycle.records else "next"
     elif name == "decide":
         step_state = "done" if cycle.decision else "next"

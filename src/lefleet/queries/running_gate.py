@@ -11,17 +11,17 @@ from lefleet.errors import LeFleetError
 from lefleet.queries.dataset_files import stamp
 from lefleet.queries.kept import Kept
 from lefleet.records import CompareRequest, ComparisonRecord, EpisodeRecord
+from lefleet.stages.environment import begun_tasks
 from lefleet.stages.evaluate import EPISODES
 from lefleet.stages.folder import INPUTS
-from lefleet.stages.verdict import ComparisonSource, PairedEpisodes, comparison, simulated_order
+from lefleet.stages.verdict import ComparisonSource, PairedEpisodes, comparison, gate_order
 from lefleet.stats import GateRule
 
 
 def comparison_so_far(folder: Path, request: CompareRequest) -> ComparisonRecord | None:
-    """The record of a gate as it would be if it ended now. None before its first look, and where
-    lerobot-eval runs the episodes: it runs all of them, and they are judged afterwards."""
+    """The record of a gate as it would be if it ended now. None before its first look."""
     file = folder / EPISODES
-    if request.env or not file.exists():
+    if not file.exists():
         return None
     return _KEPT.get(file, stamp(file), lambda: _judged(folder, request))
 
@@ -35,7 +35,8 @@ def _judged(folder: Path, request: CompareRequest) -> ComparisonRecord | None:
         pins: dict[str, str] = json.loads((folder / INPUTS).read_bytes())
         # The last line may be half written.
         *lines, _ = (folder / EPISODES).read_bytes().split(b"\n")
-        order = simulated_order(request)
+        tasks = begun_tasks(request, folder)
+        order = gate_order(request, tasks)
         paired = PairedEpisodes(order, _rule(request, len(order)), request.scope)
         for line in lines:
             paired.add(msgspec.json.decode(line, type=EpisodeRecord))
@@ -52,6 +53,7 @@ def _judged(folder: Path, request: CompareRequest) -> ComparisonRecord | None:
                 episodes=len(lines),
                 episodes_file=EPISODES,
                 note="",
+                tasks=tasks,
             ),
         )
     return None

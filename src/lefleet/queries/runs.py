@@ -18,6 +18,7 @@ from lefleet.ledger.schema import RunHead
 from lefleet.loop.activity import is_interrupted
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import RunState, read_state
+from lefleet.loop.steps import place_of
 from lefleet.queries.paging import DEFAULT_LIMIT, checked
 from lefleet.queries.status import BudgetUse, RunStatus, RunWord, status_of
 from lefleet.records.border import Strict
@@ -44,7 +45,7 @@ class RunCard(Strict, frozen=True, kw_only=True):
     elapsed_s: float | None
     origin: str | None
     cycle: int | None
-    """The current or last one; None before the first has begun."""
+    """The current or last one; None where this lefleet cannot read the run."""
     cycles: int
     """All that its budget allows; 0 where that is not known."""
     stage: str
@@ -80,6 +81,17 @@ class RunReading(NamedTuple):
     state: RunState | None
     """None where this lefleet cannot read it."""
     changed_at: float
+
+    def place(self) -> tuple[int, str] | None:
+        """The cycle and the step that the run is at, or that its end left it at. None where this
+        lefleet cannot read it."""
+        if self.state is None:
+            return None
+        if self.status.now is not None:
+            return self.status.now.cycle, self.status.now.stage
+        if self.status.word == "finished":
+            return self.state.current.index, ""
+        return place_of(self.state)
 
 
 class RunReader:
@@ -169,7 +181,7 @@ def card(facts: RunReading) -> RunCard:
     status, now = facts.status, facts.status.now
     best = status.best()
     progress = now.progress if now else None
-    last = status.cycles[-1] if status.cycles else None
+    place = facts.place()
     budget = status.budgets.get("cycles")
     decided = [one.decision for one in status.cycles if one.decision]
     return RunCard(
@@ -181,7 +193,7 @@ def card(facts: RunReading) -> RunCard:
         changed_at=facts.changed_at,
         elapsed_s=status.elapsed_s,
         origin=status.origin,
-        cycle=now.cycle if now else last.index if last else None,
+        cycle=place[0] if place else None,
         cycles=int(budget.limit) if budget else 0,
         stage=now.stage if now else "",
         progress=progress.done / progress.total if progress and progress.total else None,

@@ -93,6 +93,8 @@ class RunStatus(Strict, frozen=True, kw_only=True):
     origin: str | None
     elapsed_s: float | None
     budgets: dict[str, BudgetUse]
+    device_hours: dict[str, float]
+    """Of training and rollouts, by device, the most used one first."""
     tasks: tuple[str, ...]
     cycles: tuple[CycleStatus, ...]
     approvals: tuple[ApprovalRow, ...] = ()
@@ -144,6 +146,7 @@ def status_of(
         nothing: dict[str, Any] = {
             "origin": None,
             "budgets": {},
+            "device_hours": {},
             "tasks": [],
             "cycles": [],
             "blessed": None,

@@ -4,10 +4,9 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
-from lefleet.ledger import AttemptRow, Ledger
+from lefleet.ledger import Ledger
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import CONTROLLER_LOG
-from lefleet.loop.state import RunState
 from lefleet.queries.runs import RunReader, RunReading
 from lefleet.queries.words import clock
 from lefleet.records.border import Strict
@@ -47,11 +46,11 @@ def trouble(facts: RunReading, reader: RunReader) -> Trouble | None:
     status, run, word, workdir = facts.status, facts.row.id, facts.status.word, reader.workdir
     if word in ("running", "finished"):
         return None
-    last = _last_bad(facts.state)
-    folder = workdir / run
+    folder, (cycle, stage) = workdir / run, _place(facts)
     log = folder / CONTROLLER_LOG
-    if last is not None:
-        log = stage_folder(folder, last.cycle, last.stage) / LOG
+    if facts.state and any((a.cycle, a.stage) == (cycle, stage) for a in facts.state.attempts):
+        log = stage_folder(folder, cycle, stage) / LOG
+    where = f" in {stage} of cycle {cycle}" if stage else ""
     has_log = word in ("failed", "interrupted", "denied")
     resume = f"lefleet resume {shlex.quote(run)}"
     asked = status.open_approval() if word == "waiting" else None
@@ -65,21 +64,21 @@ def trouble(facts: RunReading, reader: RunReader) -> Trouble | None:
         ),
         "failed": (
             "failed",
-            f"{run} failed{_where(last)}",
+            f"{run} failed{where}",
             status.reason,
             "Correct the cause, then resume it: it continues where it failed.",
             resume,
         ),
         "denied": (
             "denied",
-            f"{run} was denied by its constitution",
+            f"{run} was denied by its constitution{where}",
             status.reason,
             "Change what is denied, or the rule, then resume it.",
             resume,
         ),
         "interrupted": (
             "interrupted",
-            f"{run} was interrupted{_where(last)}",
+            f"{run} was interrupted{where}",
             "No controller is running: its process was killed, or the machine restarted.",
             "Resume it: nothing that was finished is lost.",
             resume,
@@ -101,8 +100,8 @@ def trouble(facts: RunReading, reader: RunReader) -> Trouble | None:
         remedy=remedy,
         command=command,
         may_resume=command == resume,
-        stage=last.stage if last and has_log else "",
-        cycle=last.cycle if last and has_log else None,
+        stage=stage if has_log else "",
+        cycle=cycle if has_log and stage else None,
         log=tail(log) if has_log else (),
         log_file=str(log.relative_to(workdir)) if has_log else "",
         approval=asked.id if asked else None,
@@ -133,13 +132,11 @@ def tail(log: Path, lines: int = _LOG_LINES) -> tuple[str, ...]:
     return tuple(line[:_LONGEST_LINE] for line in found if line)[-lines:]
 
 
-def _last_bad(state: RunState | None) -> AttemptRow | None:
-    """The last attempt, if it brought no record."""
-    if state is None or not state.attempts:
-        return None
-    last = state.attempts[-1]
-    return None if last.state == "committed" else last
-
-
-def _where(attempt: AttemptRow | None) -> str:
-    return f" in {attempt.stage} of cycle {attempt.cycle}" if attempt else ""
+def _place(facts: RunReading) -> tuple[int, str]:
+    """Where it stands still: at its last attempt, if that brought no record and the run could not
+    do without one. A denial may come before the first attempt at a stage."""
+    attempts = facts.state.attempts if facts.state else ()
+    is_ours = facts.status.word in ("failed", "interrupted")
+    if is_ours and attempts and attempts[-1].state not in ("committed", "skipped"):
+        return attempts[-1].cycle, attempts[-1].stage
+    return facts.place() or (0, "")

@@ -43,6 +43,34 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if not days else f"{days} d {hours % 24} h"
 
 
+def ago(at: float) -> str:
+    """How long ago that was, roughly: 7 s ago, 3 h ago."""
+    return f"{' '.join(duration(time.time() - at).split()[:2])} ago"
+
+
+_BUDGETS = {
+    "cycles": "cycles",
+    "wall_hours": "in all",
+    "device_hours": "of training and evaluation",
+    "collected_episodes": "episodes collected",
+    "evaluation_episodes": "episodes to judge checkpoints",
+    "llm_tokens": "tokens of a language model",
+}
+
+
+def budget(name: str, used: float, limit: float) -> str:
+    """What is used of a budget: 4 of 10 cycles, 24 s of 8 h in all; a limit of 0 is none."""
+    of = f" of {_amount(name, limit)}" if limit else ""
+    return f"{_amount(name, used)}{of} {_BUDGETS.get(name, name.replace('_', ' '))}"
+
+
+def _amount(name: str, value: float) -> str:
+    """Hours as people say them: 30 min, not 0.5."""
+    if not name.endswith("_hours"):
+        return f"{value:,.0f}"
+    return duration(3600 * value).removesuffix(" 0 s").removesuffix(" 0 min").removesuffix(" 0 h")
+
+
 def clock(at: float, *, with_seconds: bool = False) -> str:
     """A time on this machine's clock: 2026-01-31 12:00; of today without the date."""
     moment, now = time.localtime(at), time.localtime()
@@ -54,3 +82,8 @@ def workdir_flag(workdir: Path) -> str:
     """What has to follow a command for it to find the runs of this folder."""
     is_default = workdir == DEFAULT_WORKDIR.resolve()
     return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
+
+
+def hours_by_device(hours: dict[str, float]) -> str:
+    """How long each device was used: 1 h 30 min on cuda, 12 min 36 s on cpu."""
+    return ", ".join(f"{duration(3600 * used)} on {device}" for device, used in hours.items())

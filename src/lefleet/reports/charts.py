@@ -86,7 +86,8 @@ def evidence_chart(evidence: EvidencePath, title: str) -> Markup:
     names = [(one, (f"{one:+g}" if one else "0") if is_lead else f"{10**one:.3g}") for one in ticks]
     parts = [_grid(axes, names), *_pair_ticks(axes, evidence)]
     for bound, kind in ((evidence.better, "bound good"), (evidence.worse, "bound bad")):
-        parts.append(axes.line(evidence.pairs, bound, kind))
+        # A bound is one of the look that it ends at: a gate may have had one look only.
+        parts.append(axes.line(pairs, [bound[0], *bound], kind))
     for line, kind in zip(paths, ("path", "path bad"), strict=False):
         parts.append(axes.line(pairs, [0.0, *line], kind))
         parts += [

@@ -74,8 +74,11 @@ def _reading(cycle: CycleDetail) -> str:
     if evidence is None or not evidence.pairs:
         return ""
     used, most = evidence.pairs[-1], evidence.max_pairs
-    saved = f" {most - used} of {most} planned pairs were not needed." if used < most else ""
-    return f"The line decides when it crosses a dashed bound.{saved}"
+    is_decided = cycle.gate is not None and cycle.gate.verdict != "inconclusive"
+    unused = f" {most - used} of {most} planned pairs were not needed."
+    return "The line decides when it crosses a dashed bound." + (
+        unused if is_decided and used < most else ""
+    )
 
 
 def _per_task(per_task: dict[str, TaskPairs]) -> Markup:

@@ -8,21 +8,13 @@ from importlib.metadata import PackageNotFoundError, version
 from lefleet.queries.events import EventLine
 from lefleet.queries.run import RunDetail, StageSeed
 from lefleet.queries.status import BudgetUse
-from lefleet.queries.words import duration
+from lefleet.queries.words import budget, hours_by_device
 from lefleet.reports.charts import training_chart
 from lefleet.reports.films import ReportFilms
 from lefleet.reports.html import Markup, element, joined, moment, table
 
 _PROGRAMS = ("lefleet", "lerobot", "torch", "mujoco", "numpy")
 _SEEDS = "Episodes count up from it."
-_BUDGETS = {
-    "cycles": "cycles",
-    "wall_hours": "in all",
-    "device_hours": "of training and evaluation",
-    "collected_episodes": "episodes collected",
-    "evaluation_episodes": "episodes to judge checkpoints",
-    "llm_tokens": "tokens of a language model",
-}
 
 
 def films_section(films: ReportFilms) -> Markup:
@@ -94,9 +86,13 @@ def lineage_section(detail: RunDetail) -> Markup:
     )
 
 
-def budgets_section(budgets: dict[str, BudgetUse]) -> Markup:
+def budgets_section(budgets: dict[str, BudgetUse], device_hours: dict[str, float]) -> Markup:
     """What is used of each; a bar where there is a limit."""
-    return element("div", *(_budget(name, one) for name, one in budgets.items()), class_="budgets")
+    shown = element("div", *(_budget(name, one) for name, one in budgets.items()), class_="budgets")
+    if not device_hours:
+        return shown
+    devices = f"By device: {hours_by_device(device_hours)}."
+    return joined([shown, element("p", devices, class_="muted small")])
 
 
 def people_section(events: Sequence[EventLine], *, is_all: bool) -> Markup:
@@ -149,17 +145,12 @@ def _facts(pairs: dict[str, str]) -> Markup:
 
 
 def _budget(name: str, one: BudgetUse) -> Markup:
-    words = _BUDGETS.get(name, name.replace("_", " "))
+    said = budget(name, one.used, one.limit)
     if not one.limit:
-        return element("div", f"{_amount(name, one.used)} {words}", element("small", " no limit"))
+        return element("div", said, element("small", " no limit"))
     share = min(1.0, one.used / one.limit)
     bar = element("i", style=f"width: {100 * share:.0f}%")
-    said = f"{_amount(name, one.used)} of {_amount(name, one.limit)} {words}"
     return element("div", said, element("div", bar, class_="bar", role="img", aria_label=said))
-
-
-def _amount(name: str, value: float) -> str:
-    return duration(3600 * value) if name.endswith("_hours") else f"{value:,.0f}"
 
 
 def _version(package: str) -> str:

@@ -79,7 +79,7 @@ def page(reader: RunReader, detail: RunDetail, films: ReportFilms) -> str:
         "Films": films_section(films),
         "Training": training_section(detail),
         "Lineage": lineage_section(detail),
-        "Budgets": budgets_section(status.budgets) if status.budgets else "",
+        "Budgets": budgets_section(status.budgets, status.device_hours) if status.budgets else "",
         "People": people_section(people.items, is_all=people.next_before is None),
         "Configuration, seeds and versions": config_section(detail, stage_seeds(reader, run)),
     }

@@ -1,4 +1,4 @@
 """The pages in a real browser; behind them real runs, a real server and robot, and a recording.
 
-The runs are made once for each worker of the tests, and one page after the other is opened.
+The runs are made once for all workers of the tests, and one page after the other is opened.
 """

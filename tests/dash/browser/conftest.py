@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -13,24 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.client.transport.networks import FREE_PORT, Router
+from tests.dash.browser.runs import fill
 from tests.dash.serving import dashboard
-from tests.recording.frames import create, frame_of
-
-EVIL = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
-"""Text that must never be more than text, wherever it is stored."""
-NIGHT = (
-    *("--name=night", "--tasks=[push, door-open]", "--collect.episodes_per_task=[2, 8]"),
-    *("--ladder=[{name: small-act, steps: 700}]", "--evaluate.episodes_per_task=8"),
-    *("--gate.max_pairs=40", "--approvals.promote=human"),
-)
-"""Its second cycle is better than its first, and waits for a person."""
-BROKEN = (
-    *("--name=broken", "--tasks=[door-open]", "--collect.episodes_per_task=[2]"),
-    *("--ladder=[{name: wrong, steps: 20, policy: {chunk_size: many}}]", "--max_attempts=1"),
-    "--budgets.cycles=1",
-)
-"""LeRobot refuses its policy."""
-
+from tests.gates import Stages
 
 PATIENCE_MS = 60_000
 """For whatever a page shows on a busy machine."""
@@ -46,7 +29,7 @@ class Place(NamedTuple):
     router: Router
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """The browser; a failure where continuous integration has none."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -56,34 +39,26 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="package")
-def place(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("browser")
-    workdir, datasets = folder / "runs", folder / "datasets"
-    codes = {"broken": 1, "night": 3}
-    for flags in (BROKEN, NIGHT):
-        arguments = [sys.executable, "-m", "lefleet", "demo", "--workdir", str(workdir), *flags]
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=900)
-        name = flags[0].removeprefix("--name=")
-        assert done.returncode == codes[name], done.stderr[-2000:]
-    _record(datasets / "kitchen")
+@pytest.fixture(scope="session")
+def night(
+    chromium: str, filled_once: Callable, stages_of_two_cycles: Stages, undecided: Path
+) -> Path:
+    """Two folders, each with runs and datasets: `here` is where the runs were made, and only one
+    file of tests may change them; `copy` is for those who look."""
+    made = stages_of_two_cycles._replace(comparison=undecided)
+    return filled_once("night", lambda folder: fill(folder, made))
+
+
+@contextmanager
+def served(folder: Path, started_in: Path) -> Iterator[Place]:
+    """A dashboard over the runs and datasets of a folder."""
     router = Router(FREE_PORT)
-    options = ("--port", "0", "--connect", router.endpoint, "--datasets", str(datasets))
+    options = ("--port", "0", "--connect", router.endpoint, "--datasets", str(folder / "datasets"))
     try:
-        with dashboard(workdir, *options, folder=folder) as (_, url):
-            yield Place(url, workdir, datasets, router)
+        with dashboard(folder / "runs", *options, folder=started_in) as (_, url):
+            yield Place(url, folder / "runs", folder / "datasets", router)
     finally:
         router.close()
-
-
-def _record(root: Path) -> None:
-    """Three short episodes with a camera; the task of the last one is a trap."""
-    recorded = create(root, "streaming")
-    for episode, task in enumerate(("open the door", "open the door", EVIL)):
-        for number in range(12):
-            recorded.add_frame({**frame_of(episode, number, "streaming"), "task": task})
-        recorded.save_episode()
-    recorded.finalize()
 
 
 @pytest.fixture(scope="package")

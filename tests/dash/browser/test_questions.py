@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 from lefleet.actions.people import user_name
 from lefleet.ledger import read_ledger
 from lefleet.queries.datasets import canonical
-from tests.dash.browser.conftest import EVIL
+from tests.dash.browser.conftest import served
+from tests.dash.browser.runs import EVIL
 from tests.queries.test_fleet import streaming
 from tests.server.test_processes import Server
 
@@ -18,18 +19,29 @@ SLOW_MS = 90_000
 """For what a busy machine does: filming, training, importing torch."""
 
 
+@pytest.fixture(scope="module")
+def place(night, tmp_path_factory):
+    """Where the runs were made: what is said here takes effect there."""
+    with served(night / "here", tmp_path_factory.mktemp("started")) as opened:
+        yield opened
+
+
 def section(page: Page, title: str | re.Pattern[str]):
     return page.locator("section.card").filter(has=page.get_by_role("heading", name=title))
 
 
 def test_1_which_of_last_nights_runs_needs_somebody(opener):
     with opener.page("/") as page:
-        expect(page.locator(".tile.calls")).to_contain_text("2")
+        expect(page.locator(".tile.calls")).to_contain_text("4")
         rows = page.locator("tbody tr")
-        states = [rows.nth(number).locator(".chip").inner_text() for number in range(2)]
-        assert [state.split()[-1] for state in states] == ["waiting", "failed"]
-        expect(rows.nth(0)).to_contain_text("asks whether to promote the candidate of cycle 1")
-        expect(rows.nth(1)).to_contain_text("train of cycle 0")
+        expect(rows).to_have_count(5)
+        found = [row.inner_text() for row in rows.all()]
+        shown = {one.split()[0]: one for one in found}
+        assert list(shown) == ["stuck", "shadow", "night", "broken", "unsure"]
+        assert "◆" in shown["night"]
+        assert "asks whether to promote the candidate of cycle 1" in shown["night"]
+        assert "train of cycle 0" in shown["broken"]
+        assert "✓" in shown["unsure"]
 
 
 def test_2_why_a_candidate_is_better_with_films_of_a_pair_that_differs(opener):
@@ -121,23 +133,91 @@ def test_7_episodes_are_watched_and_labelled_with_two_keys(opener, place):
     ]  # fmt: skip
 
 
-def test_8_a_no_from_a_phone_with_its_reason_and_who_said_it(opener):
-    """Last, because the run goes on afterwards. A page that was open before follows it."""
+def test_2_a_gate_that_could_not_decide_says_how_many_more_pairs_it_may_need(opener):
+    with opener.page("/runs/unsure/cycles/1") as page:
+        why = section(page, "Why")
+        expect(why).to_contain_text("No clear answer: of 4 pairs")
+        expect(why).to_contain_text(re.compile(r"about [\d,]+ new pairs show it 8 times in 10"))
+        expect(why).to_contain_text(re.compile(r"lefleet compare unsure:1 unsure:0 --max-pairs \d"))
+        evidence = section(page, "The evidence")
+        expect(evidence).to_contain_text("4 used of at most 4")
+        # There was one look only: both bounds are there all the same.
+        for colour in ("#17713f", "#b3261e"):
+            bound = evidence.locator(f".chart svg path[stroke='{colour}'][stroke-dasharray]").first
+            expect(bound).to_be_attached()
+            assert bound.bounding_box()["width"] > 50
+        expect(evidence).not_to_contain_text("saved")
+
+
+def answer(page: Page, run: str):
+    """The card of what a run asks."""
+    return page.locator("section.calls", has=page.get_by_role("link", name=run, exact=True))
+
+
+def test_3_a_no_from_a_phone_with_its_reason_and_who_said_it(opener):
+    """A page that was open before follows it."""
     reason = f"the gripper looks unsafe {EVIL}"
-    with opener.page("/runs/night") as other, opener.page("/approvals", phone=True) as page:
-        page.get_by_role("button", name="No …").click()
+    with opener.page("/runs/shadow") as other, opener.page("/approvals", phone=True) as page:
+        answer(page, "shadow").get_by_role("button", name="No …").click()
         page.get_by_role("button", name="Say no").click()
         expect(page.get_by_text("Say why not, for those who come after you.")).to_be_visible()
         page.get_by_label("Reason").fill(reason)
         page.get_by_role("button", name="Say no").click()
-        said = section(page, "Who said what")
+        said = section(page, "Who said what").locator("tbody tr", has_text="shadow")
         expect(said).to_contain_text("the gripper looks unsafe", timeout=SLOW_MS)
         expect(said).to_contain_text(user_name())
         expect(said.locator(".chip")).to_contain_text("rejected")
-        expect(other.locator(".chip", has_text="running").first).to_be_visible(timeout=SLOW_MS)
+        expect(other.locator(".chip", has_text="finished").first).to_be_visible(timeout=SLOW_MS)
         decisions = section(other, "Success and decisions")
-        expect(decisions).to_contain_text("promotion rejected by", timeout=SLOW_MS)
+        expect(decisions).to_contain_text("promotion rejected by")
         expect(decisions).to_contain_text("the gripper looks unsafe")
-        other.get_by_role("button", name="Stop", exact=True).click()
-        other.get_by_role("button", name="Stop it").click()
-        expect(other.locator(".chip", has_text="stopped").first).to_be_visible(timeout=SLOW_MS)
+
+
+def test_3_a_yes_from_a_phone_blesses_the_candidate(opener, place):
+    """Of the real run, which ends with it."""
+    with opener.page("/runs/night") as other, opener.page("/approvals", phone=True) as page:
+        card = answer(page, "night")
+        expect(card).to_contain_text("The candidate is better than the baseline")
+        expect(card.locator(".chart svg path").first).to_be_attached()
+        card.get_by_role("button", name="Yes").click()
+        said = section(page, "Who said what").locator("tbody tr", has_text="night")
+        expect(said.locator(".chip")).to_contain_text("approved", timeout=SLOW_MS)
+        expect(said).to_contain_text(user_name())
+        expect(card).to_have_count(0)
+        expect(other.locator(".chip", has_text="finished").first).to_be_visible(timeout=SLOW_MS)
+        newest = section(other, "Success and decisions").locator(".stack > div").first
+        expect(newest.locator(".chip", has_text="blessed")).to_be_visible()
+        expect(newest).to_contain_text(f"approved by {user_name()}")
+    with closing(read_ledger(place.workdir)) as ledger:
+        assert ledger.decisions("night")[-1].answer.who == user_name()
+
+
+def test_an_escalation_is_asked_with_what_it_rests_on(opener):
+    with opener.page("/approvals", phone=True) as page:
+        card = answer(page, "stuck")
+        expect(card).to_contain_text("small: act, 1,000 steps")
+        expect(card).to_contain_text("big: act, 1,000 steps")
+        expect(card.get_by_role("img", name=re.compile("Success over cycles"))).to_be_visible()
+        expect(card.locator("li")).to_have_count(2)
+        card.get_by_role("link", name="Cycle 2").click()
+        expect(page.get_by_role("heading", name="Cycle 2")).to_be_visible()
+
+
+def test_a_run_is_started_stopped_and_resumed_from_the_page(opener, place):
+    with opener.page("/") as page:
+        page.get_by_role("button", name="Start a run").click()
+        page.get_by_label("Name").fill("morning")
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.wait_for_url("**/runs/morning")
+        chips = page.locator("h1 + .chip")
+        for button in ("Stop", "Resume", "Stop"):
+            page.get_by_role("button", name=button, exact=True).first.click(timeout=SLOW_MS)
+            if button == "Stop":
+                page.get_by_role("button", name="Stop it").click()
+            state = "stopped" if button == "Stop" else "running"
+            expect(chips).to_contain_text(state, timeout=SLOW_MS)
+        expect(section(page, "morning was stopped")).to_contain_text(f"By {user_name()}")
+    with closing(read_ledger(place.workdir)) as ledger:
+        kinds = ("stop_requested", "run_resumed", "stop_requested")
+        done = [one for one in ledger.feed.recent("morning") if one.kind in kinds]
+    assert [one.data["by"] for one in done] == [user_name()] * 3

@@ -19,12 +19,19 @@ from lefleet.dash.pages.parts import (
     card,
     chart,
     chip,
+    definitions,
     empty,
     link,
 )
 from lefleet.errors import BadInput
 from lefleet.ledger import ApprovalRow
-from lefleet.queries.approvals import QUESTIONS, answered_approvals, open_approvals
+from lefleet.queries.approvals import (
+    QUESTIONS,
+    Plateau,
+    answered_approvals,
+    open_approvals,
+    plateau,
+)
 from lefleet.queries.cycles import CycleDetail, cycle_detail
 from lefleet.queries.paging import DEFAULT_LIMIT, Page
 from lefleet.queries.words import clock
@@ -41,6 +48,8 @@ _CONSEQUENCES = {
 class _Question(NamedTuple):
     asked: ApprovalRow
     cycle: CycleDetail | None
+    plateau: Plateau | None
+    """Of an escalation."""
 
 
 def register(site: Site) -> None:
@@ -55,7 +64,7 @@ def register(site: Site) -> None:
         def read() -> tuple[list[_Question], Page[ApprovalRow]]:
             asked = open_approvals(view.ledger)
             said = answered_approvals(view.ledger, offset=max(0, offset))
-            return [_Question(one, _cycle(site, one)) for one in asked], said
+            return [_read(site, one) for one in asked], said
 
         def show(found: tuple[list[_Question], Page[ApprovalRow]]) -> None:
             waiting.show(found[0])
@@ -64,11 +73,13 @@ def register(site: Site) -> None:
         await view.follow(read, show)
 
 
-def _cycle(site: Site, asked: ApprovalRow) -> CycleDetail | None:
+def _read(site: Site, asked: ApprovalRow) -> _Question:
+    """With its evidence, as far as this lefleet can read it."""
     try:
-        return cycle_detail(site.reader, asked.run, asked.cycle)
+        cycle = cycle_detail(site.reader, asked.run, asked.cycle)
+        return _Question(asked, cycle, plateau(site.reader, asked))
     except BadInput:
-        return None
+        return _Question(asked, None, None)
 
 
 def _waiting(view: OpenPage, questions: list[_Question]) -> None:
@@ -80,23 +91,23 @@ def _waiting(view: OpenPage, questions: list[_Question]) -> None:
                 commands=(f"lefleet demo --approvals.promote=human --name=mine{view.flag}",),
             )
     for one in questions:
-        _question(view, one.asked, one.cycle)
+        _question(view, one)
 
 
-def _question(view: OpenPage, asked: ApprovalRow, cycle: CycleDetail | None) -> None:
+def _question(view: OpenPage, question: _Question) -> None:
+    asked = question.asked
     with box("section", "card calls", id=f"question-{asked.id}"):
         with box("div", "row"):
             link(asked.run, run_address(asked.run))
             PlainText("span", f"cycle {asked.cycle} · question {asked.id}", "muted small")
         PlainText("h2", QUESTIONS[asked.kind])
-        has_verdict = cycle is not None and cycle.verdict and asked.kind == "promote"
-        if cycle is not None and has_verdict:
-            PlainText("p", cycle.verdict, "why")
-        PlainText("p", f"It asks whether to {asked.text}.", "muted" if has_verdict else "why")
-        if cycle is not None and has_verdict:
-            if cycle.evidence is not None:
-                chart(charts.evidence(cycle.evidence), cycle.verdict, "low")
-            link("Evidence, pairs and films", cycle_address(asked.run, asked.cycle))
+        has_verdict = question.cycle is not None and question.cycle.verdict
+        if asked.kind == "promote" and question.cycle is not None and has_verdict:
+            _promotion(asked, question.cycle)
+        else:
+            PlainText("p", f"It asks whether to {asked.text}.", "why")
+        if question.plateau is not None:
+            _escalation(asked, question.plateau)
         for change in asked.evidence.get("changes", ()):
             PlainText("p", f"• {change}")
         if problem := asked.evidence.get("problem"):
@@ -112,6 +123,28 @@ def _question(view: OpenPage, asked: ApprovalRow, cycle: CycleDetail | None) -> 
         with box("div", "row actions"):
             button("Yes", lambda: _say(view, asked, approved=True, why=""), "primary")
             button("No …", lambda: _ask_why(view, asked), "danger")
+
+
+def _promotion(asked: ApprovalRow, cycle: CycleDetail) -> None:
+    PlainText("p", cycle.verdict, "why")
+    PlainText("p", f"It asks whether to {asked.text}.", "muted")
+    if cycle.evidence is not None:
+        chart(charts.evidence(cycle.evidence), cycle.verdict, "low")
+    link("Evidence, pairs and films", cycle_address(asked.run, asked.cycle))
+
+
+def _escalation(asked: ApprovalRow, found: Plateau) -> None:
+    """Success that no longer rises, the gates that showed no difference, and both rungs."""
+    definitions([("trains on now", found.rung), ("would train on", found.next_rung)])
+    measured = [one for one in found.cycles if one.success_rate is not None]
+    words = ", ".join(f"cycle {one.index} {one.success_rate:.0%}" for one in measured)
+    if measured:
+        chart(charts.success(found.cycles), f"Success over cycles: {words}", "low")
+    with box("ul", "plain"):
+        for one in found.gates:
+            with box("li"):
+                link(f"Cycle {one.cycle}", cycle_address(asked.run, one.cycle))
+                PlainText("span", f" {one.text}")
 
 
 async def _ask_why(view: OpenPage, asked: ApprovalRow) -> None:

@@ -16,7 +16,6 @@ from lefleet.dash.pages.frame import (
     Site,
     cycle_address,
     run_address,
-    stage_film,
 )
 from lefleet.dash.pages.parts import (
     LivePart,
@@ -26,7 +25,7 @@ from lefleet.dash.pages.parts import (
     button,
     card,
     chip,
-    film,
+    command,
     link,
 )
 from lefleet.queries.cycles import CycleDetail, StageLine, cycle_detail, stage_log
@@ -36,12 +35,6 @@ from lefleet.queries.words import clock, duration
 from lefleet.records import TaskPairs
 
 _PAIRS = 50
-_OUTCOMES = {
-    "won": "only the candidate succeeded",
-    "lost": "only the baseline succeeded",
-    "both": "both succeeded",
-    "neither": "both failed",
-}
 
 
 def register(site: Site) -> None:
@@ -119,18 +112,24 @@ class _CyclePage:
                     chip(status.decision)
             _neighbours(self._run, self._cycle, detail.cycles)
         with card("Why" if status.decision else "Not decided yet"):
+            # What a person said comes before what the gate showed, and that before its statistics.
+            words = [one for one in (detail.verdict, status.why or "") if one]
+            if status.answer is not None:
+                words.reverse()
             if status.why:
-                PlainText("p", status.why, "why")
+                PlainText("p", words.pop(0), "why")
             elif detail.waits_for is not None:
                 with box("p", "row"):
                     PlainText("span", "A person is asked.", "why")
                     link("Answer it", f"/approvals#question-{detail.waits_for}", "chip warn")
             else:
                 PlainText("p", "The decision comes after the gate.", "why")
-            if detail.verdict:
-                PlainText("p", detail.verdict, "muted")
+            for one in words:
+                PlainText("p", one, "muted")
             if detail.needed:
                 PlainText("p", detail.needed)
+            if detail.settle:
+                command(f"{detail.settle}{self.view.flag}")
             for remark in status.diagnosis:
                 PlainText("p", f"Look at {remark}")
             if (answer := status.answer) is not None:
@@ -142,7 +141,7 @@ class _CyclePage:
     def _build_film(self, pair: GatePair | None) -> None:
         if pair is None:
             return
-        with card(f"{pair.task}, seed {pair.seed}: {_OUTCOMES[pair.outcome]}"):
+        with card(cycle_parts.pair_title(pair)):
             made = pair.film
             if made is None or made.state == "failed":
                 if made is not None:
@@ -156,24 +155,12 @@ class _CyclePage:
                 if self.view.may("film"):
                     button("Film this pair", lambda: self._request(pair), "primary")
                 return
-            if made.state == "requested" or made.candidate is None or made.baseline is None:
+            if not cycle_parts.is_filmed(made):
                 PlainText("p", f"▶ Being filmed, asked for by {made.who} …").props["role"] = (
                     "status"
                 )
                 return
-            with box("div", "films"):
-                for role, one in (("candidate", made.candidate), ("baseline", made.baseline)):
-                    words = "success" if one.success else "failure"
-                    with box("figure"):
-                        address = stage_film(self._run, self._cycle, "gate", one.video)
-                        film(address, f"{role} on {pair.task}, seed {pair.seed}: {words}")
-                        with box("figcaption", "row"):
-                            PlainText("strong", role)
-                            chip(words)
-                            PlainText("span", f"{one.length} steps", "muted")
-                            if not one.is_same:
-                                PlainText("span", "◆ ended differently than in the gate", "small")
-            button("Play both", _play_both)
+            cycle_parts.films(self._run, self._cycle, pair)
 
     async def _request(self, pair: GatePair) -> None:
         await self.view.act(
@@ -272,10 +259,3 @@ def _neighbours(run: str, cycle: int, count: int) -> None:
 
 def _steps(success: bool, length: int) -> str:
     return f"{'✓' if success else '✕'} {length} steps" if length else "✓" if success else "✕"
-
-
-def _play_both() -> None:
-    """Both from the beginning, at once."""
-    ui.run_javascript(
-        "document.querySelectorAll('.films video').forEach(v => {v.currentTime = 0; v.play()})"
-    )

@@ -1,9 +1,33 @@
-"""The evidence of a cycle's page: the path against its bounds, the difference, numbers, tasks."""
+"""The evidence of a cycle's page: the path against its bounds, the difference, numbers, tasks, and
+both checkpoints on film."""
+
+from nicegui import ui
 
 from lefleet.dash import charts
-from lefleet.dash.pages.parts import PlainText, Table, box, card, chart, definitions
+from lefleet.dash.pages.frame import stage_film
+from lefleet.dash.pages.parts import (
+    PlainText,
+    Table,
+    box,
+    button,
+    card,
+    chart,
+    chip,
+    definitions,
+    film,
+)
+from lefleet.queries.comparison import saved_pairs
 from lefleet.queries.cycles import CycleDetail, EvidencePath
+from lefleet.queries.pairs import GatePair
 from lefleet.records import GateResult, TaskPairs
+from lefleet.stages.films import PairFilm
+
+_OUTCOMES = {
+    "won": "only the candidate succeeded",
+    "lost": "only the baseline succeeded",
+    "both": "both succeeded",
+    "neither": "both failed",
+}
 
 
 def evidence(detail: CycleDetail) -> None:
@@ -40,7 +64,7 @@ def _difference_words(path: EvidencePath, gate: GateResult | None) -> str:
     if gate is not None and gate.verdict == "better" and low <= 0:
         words += (
             " It contains 0: how much takes more pairs to show than that it is better at all, "
-            "which the left picture shows."
+            "which the first picture shows."
         )
     return words
 
@@ -49,13 +73,12 @@ def _numbers(detail: CycleDetail) -> None:
     gate, level = detail.gate, detail.status.level
     if gate is None:
         return
-    saved = (gate.fixed_pairs or 0) - gate.pairs
     rows = [
         ("pairs", f"{gate.pairs} used of at most {gate.max_pairs}"),
         ("won, lost", f"{gate.wins} won, {gate.losses} lost by the candidate"),
         ("p for better", f"{gate.p_value:.2g}, needed: {gate.alpha_better:.2g} or less"),
     ]
-    if saved > 0 and gate.ended != "open":
+    if saved := saved_pairs(gate):
         rows.append(("saved", f"{saved} pairs against a test of fixed size"))
     if level is not None and level.passed_on:
         own = f"{level.share:.2g} of its own, {level.passed_on:.2g} passed on by "
@@ -83,3 +106,41 @@ def per_task(found: dict[str, TaskPairs]) -> None:
                 f"{one.candidate.successes} of {one.candidate.episodes}",
                 f"{one.baseline.successes} of {one.baseline.episodes}",
             )
+
+
+def is_filmed(made: PairFilm | None) -> bool:
+    return made is not None and made.state == "made" and None not in (made.candidate, made.baseline)
+
+
+def pair_title(pair: GatePair) -> str:
+    return f"{pair.task}, seed {pair.seed}: {_OUTCOMES[pair.outcome]}"
+
+
+def films(run: str, cycle: int, pair: GatePair) -> None:
+    """Both checkpoints from the same start, side by side; nothing where there are no films."""
+    made = pair.film
+    if made is None:
+        return
+    with box("div", "films"):
+        for role, one in (("candidate", made.candidate), ("baseline", made.baseline)):
+            if one is None:
+                continue
+            words = "success" if one.success else "failure"
+            with box("figure"):
+                address = stage_film(run, cycle, "gate", one.video)
+                film(address, f"{role} on {pair.task}, seed {pair.seed}: {words}")
+                with box("figcaption", "row"):
+                    PlainText("strong", role)
+                    chip(words)
+                    PlainText("span", f"{one.length} steps", "muted")
+                    if not one.is_same:
+                        PlainText("span", "◆ ended differently than in the gate", "small")
+    button("Play both", _play_both)
+
+
+def _play_both() -> None:
+    """Both from the beginning, at once."""
+    ui.run_javascript(
+        "document.querySelectorAll('.films:not(.many) video')"
+        ".forEach(v => {v.currentTime = 0; v.play()})"
+    )

@@ -1,6 +1,7 @@
 """One recorded episode: watch it, and say with two keys how it ended."""
 
 import asyncio
+from importlib.util import find_spec
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from lefleet.dash.pages.parts import (
     button,
     card,
     chart,
+    command,
     definitions,
     film,
     link,
@@ -56,10 +58,11 @@ class _EpisodePage:
         self._keys: dict[LabelWord, str] = {}
         with view.main:
             self._head = LivePart[tuple[int | None, int | None, int, str]](self._build_head)
-            self._label_part = LivePart[tuple[LabelCard | None, tuple[LabelEntry, ...]]](
-                self._build_label
-            )
-            self._films = LivePart[EpisodeCard](self._build_films)
+            with box("div", "columns"):
+                self._label_part = LivePart[tuple[LabelCard | None, tuple[LabelEntry, ...]]](
+                    self._build_label
+                )
+                self._films = LivePart[EpisodeCard](self._build_films)
             self._tracks = LivePart[Tracks](_build_tracks)
             self._about = LivePart[EpisodeDetail](_build_about)
         ui.keyboard(on_key=self._on_key, repeating=False)
@@ -219,3 +222,9 @@ def _build_about(detail: EpisodeDetail) -> None:
                 PlainText("span", words)
                 if one.run and one.cycle is not None:
                     link(f"{one.run}, cycle {one.cycle}", cycle_address(one.run, one.cycle))
+    with card("Replay in Rerun"):
+        PlainText("p", "On the machine of the dashboard, with LeRobot's own program:", "muted")
+        command(detail.replay)
+        if find_spec("rerun") is None:
+            PlainText("p", "Rerun is not installed here. It comes with:", "muted")
+            command("pip install 'lerobot[viz]'")

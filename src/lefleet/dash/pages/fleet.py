@@ -94,7 +94,7 @@ def _robots(robots: tuple[RobotCard, ...]) -> None:
                 one.name,
                 partial(chip, one.state, tone=_TONES[one.trouble], words=one.state_text),
                 one.server or "–",
-                f"{one.action_age_ms:.0f} ms",
+                _age(one.action_age_ms),
                 f"{one.round_trip_ms:.0f} ms, p95 {one.round_trip_p95_ms:.0f} ms",
                 str(one.fallbacks),
                 str(one.reconnects),
@@ -120,11 +120,19 @@ def _servers(servers: tuple[ServerCard, ...]) -> None:
                 _latency(one.inference),
                 _latency(one.queue_wait),
             )
+        for one in servers:
+            for client in one.clients:
+                for warning in client.warnings:
+                    PlainText("p", f"⚠ {client.robot} on {one.server}: {warning}")
 
 
 def _load(server: ServerCard) -> None:
     bar(server.load, f"load {server.load:.0%}")
     PlainText("div", f"{server.load:.0%}", "muted small")
+
+
+def _age(age_ms: float) -> str:
+    return f"{age_ms:.0f} ms" if age_ms < 10_000 else duration(age_ms / 1000)
 
 
 def _latency(found: ChunkLatency | None) -> str:

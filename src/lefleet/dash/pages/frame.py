@@ -226,10 +226,18 @@ class OpenPage:
                     made.props["aria-current"] = "page"
 
     def _build_calls(self, approvals: tuple[ApprovalRow, ...]) -> None:
-        for one in approvals:
-            with card("", "calls slim"), box("div", "row apart"):
-                PlainText("p", f"◆ {one.run} waits for your answer: {QUESTIONS[one.kind]}")
-                link("Answer it", f"/approvals#question-{one.id}", "chip warn")
+        """In one line, however many wait."""
+        if not approvals:
+            return
+        first, *others = approvals
+        with card("", "calls slim"), box("div", "row apart"):
+            if others:
+                runs = ", ".join(dict.fromkeys(one.run for one in approvals))
+                PlainText("p", f"◆ {len(approvals)} questions wait for your answer: {runs}")
+                link("Answer them", "/approvals", "chip warn")
+            else:
+                PlainText("p", f"◆ {first.run} waits for your answer: {QUESTIONS[first.kind]}")
+                link("Answer it", f"/approvals#question-{first.id}", "chip warn")
 
 
 def say_sorry(error: Exception) -> None:

@@ -1,14 +1,16 @@
 """One run: where it is, why it stands still, how success rose, and what every decision rests on."""
 
 import asyncio
+from typing import NamedTuple
 
 from fastapi import Request
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions import runs as run_actions
-from lefleet.dash.pages import run_parts
-from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, run_address
+from lefleet.dash import charts
+from lefleet.dash.pages import cycle_parts, run_parts
+from lefleet.dash.pages.frame import RESPONSE_S, OpenPage, Site, cycle_address, run_address
 from lefleet.dash.pages.parts import (
     LivePart,
     PlainText,
@@ -16,11 +18,14 @@ from lefleet.dash.pages.parts import (
     box,
     button,
     card,
+    chart,
     chip,
     command,
     link,
 )
+from lefleet.queries.cycles import CycleDetail, cycle_detail
 from lefleet.queries.events import EventGroup, EventPage, events
+from lefleet.queries.pairs import GatePair, pairs
 from lefleet.queries.run import (
     CheckpointLineage,
     EvaluationFilm,
@@ -31,7 +36,7 @@ from lefleet.queries.run import (
 )
 from lefleet.queries.status import BudgetUse, CycleStatus, RunWord
 from lefleet.queries.trouble import Trouble
-from lefleet.queries.words import clock, duration
+from lefleet.queries.words import clock, duration, hours_by_device
 
 _GROUPS: dict[EventGroup, str] = {
     "all": "everything",
@@ -47,7 +52,14 @@ def register(site: Site) -> None:
     @ui.page("/runs/{run}", response_timeout=RESPONSE_S)
     async def one_run(request: Request, run: str) -> None:
         page = _RunPage(OpenPage(site, request, "Runs", run, about=run), run)
-        await page.view.follow(lambda: run_detail(site.reader, run), page.show, every_tick=True)
+        await page.view.follow(page.read, page.show, every_tick=True)
+
+
+class _LastGate(NamedTuple):
+    """The newest gate of a run, and a filmed pair of it."""
+
+    detail: CycleDetail
+    pair: GatePair | None
 
 
 class _RunPage:
@@ -56,6 +68,9 @@ class _RunPage:
     def __init__(self, view: OpenPage, run: str) -> None:
         self.view = view
         self._run = run
+        self._last_gate: tuple[float, _LastGate | None] = (0.0, None)
+        """With the time of the event that it was read after: to work out its bounds takes longer
+        than the rest."""
         with view.main:
             self._head = LivePart[tuple[RunWord, str | None]](self._build_head)
             self._doing = LivePart[tuple[RunWord, str, str]](_build_doing)
@@ -66,6 +81,7 @@ class _RunPage:
             self._decisions = LivePart[tuple[tuple[CycleStatus, ...], str | None]](
                 lambda shown: run_parts.decisions(run, *shown)
             )
+            self._gate = LivePart[_LastGate | None](self._build_gate)
             with box("div", "columns"):
                 self._tasks = LivePart[tuple[CycleStatus, ...]](run_parts.tasks)
                 self._lineage = LivePart[CheckpointLineage | None](run_parts.lineage)
@@ -74,11 +90,33 @@ class _RunPage:
             )
             with box("div", "columns"):
                 self._training = LivePart[tuple[TrainingCurve, ...]](run_parts.training)
-                self._budgets = LivePart[dict[str, BudgetUse]](run_parts.budgets)
+                self._budgets = LivePart[tuple[dict[str, BudgetUse], str]](run_parts.budgets)
             self._log = _EventLog(view, run)
             self._config = LivePart[str](run_parts.config)
 
-    def show(self, detail: RunDetail) -> None:
+    def read(self) -> tuple[RunDetail, _LastGate | None]:
+        """In a worker thread."""
+        detail = run_detail(self.view.site.reader, self._run)
+        at, is_running = detail.card.changed_at, detail.card.stage == "gate"
+        if is_running or self._last_gate[0] != at:
+            self._last_gate = at, self._read_gate(detail, is_running=is_running)
+        return detail, self._last_gate[1]
+
+    def _read_gate(self, detail: RunDetail, *, is_running: bool) -> _LastGate | None:
+        made = [one.index for one in detail.status.cycles if "gate" in one.stages]
+        if is_running and detail.card.cycle is not None:
+            made.append(detail.card.cycle)
+        if not made:
+            return None
+        found = cycle_detail(self.view.site.reader, self._run, made[-1])
+        if found.evidence is None:
+            return None
+        judged = pairs(self.view.ledger, self.view.workdir, self._run, made[-1], differing=True)
+        filmed = (one for one in judged.items if cycle_parts.is_filmed(one.film))
+        return _LastGate(found, next(filmed, None))
+
+    def show(self, read: tuple[RunDetail, _LastGate | None]) -> None:
+        detail, gate = read
         one, status = detail.card, detail.status
         ran = duration(one.elapsed_s) if one.elapsed_s is not None else ""
         self._head.show((one.state, one.origin))
@@ -86,16 +124,16 @@ class _RunPage:
         self._trouble.show(detail.trouble)
         self._flow.show((f"Cycle {one.cycle}: the loop", detail.flow))
         self._decisions.show((status.cycles, status.blessed))
+        self._gate.show(gate)
         self._tasks.show(status.cycles)
         self._training.show(detail.curves)
         self._lineage.show(detail.lineage)
         self._films.show(detail.films)
-        self._budgets.show(
-            {
-                name: BudgetUse(used=float(f"{use.used:.3g}"), limit=use.limit)
-                for name, use in status.budgets.items()
-            }
-        )
+        uses = {
+            name: BudgetUse(used=float(f"{use.used:.3g}"), limit=use.limit)
+            for name, use in status.budgets.items()
+        }
+        self._budgets.show((uses, hours_by_device(status.device_hours)))
         self._config.show(detail.config)
         self._log.changed(detail.card.changed_at)
 
@@ -134,6 +172,24 @@ class _RunPage:
                     button("Resume", self._resume, "primary")
                 if trouble.command:
                     command(f"{trouble.command}{self.view.flag}")
+
+    def _build_gate(self, gate: _LastGate | None) -> None:
+        """Why, at a glance; all of it is on the cycle's page."""
+        if gate is None or gate.detail.evidence is None:
+            return
+        found, cycle = gate.detail, gate.detail.status.index
+        with card(f"The last gate: cycle {cycle}"):
+            PlainText("p", found.verdict, "why")
+            if found.needed:
+                PlainText("p", found.needed)
+            with box("div", "columns"):
+                with box("div", "stack"):
+                    chart(charts.evidence(gate.detail.evidence), found.verdict)
+                    link("More about this gate", cycle_address(self._run, cycle))
+                if gate.pair is not None:
+                    with box("div"):
+                        PlainText("h3", cycle_parts.pair_title(gate.pair))
+                        cycle_parts.films(self._run, cycle, gate.pair)
 
     async def _resume(self) -> None:
         await self.view.act(

@@ -18,6 +18,7 @@ from lefleet.dash.pages.parts import (
 from lefleet.queries.marks import STEP_MARKS
 from lefleet.queries.run import CheckpointLineage, EvaluationFilm, FlowStep, TrainingCurve
 from lefleet.queries.status import BudgetUse, CycleStatus
+from lefleet.queries.words import budget
 
 _STEP_WORDS = {"next": "to come", "skipped": "skipped", "done": "done"}
 _STEP_DOES = {
@@ -179,22 +180,20 @@ def films(run: str, shown: tuple[EvaluationFilm, ...]) -> None:
                     chip(words)
 
 
-def budgets(uses: dict[str, BudgetUse]) -> None:
-    """What is used of each."""
+def budgets(shown: tuple[dict[str, BudgetUse], str]) -> None:
+    """What is used of each, and how long each device was used."""
+    uses, devices = shown
     with card("Budgets"):
         for name, use in uses.items():
-            label = name.replace("_", " ")
             if use.limit:
-                words = f"{label}: {use.used:.3g} of {use.limit:g}"
-                bar(use.used / use.limit, words)
+                words = budget(name, use.used, use.limit)
                 PlainText("div", words, "small")
-        rest = [
-            f"{use.used:.3g} {name.replace('_', ' ')}"
-            for name, use in uses.items()
-            if not use.limit and use.used
-        ]
+                bar(use.used / use.limit, words)
+        rest = [budget(name, use.used, 0.0) for name, use in uses.items() if not use.limit]
         if rest:
-            PlainText("p", f"Used, without a limit: {', '.join(rest)}.", "muted small")
+            PlainText("p", f"Without a limit: {', '.join(rest)}.", "muted small")
+        if devices:
+            PlainText("p", f"By device: {devices}.", "muted small")
 
 
 def config(text: str) -> None:

@@ -24,7 +24,7 @@ from lefleet.dash.pages.parts import (
 )
 from lefleet.errors import LeFleetError
 from lefleet.queries.runs import RunCard, RunList
-from lefleet.queries.words import duration
+from lefleet.queries.words import ago, budget
 
 _PAGE = 20
 
@@ -92,7 +92,7 @@ def _rows(found: RunList, flag: str) -> None:
                 _cycle(one),
                 partial(_success, one),
                 partial(_budget, one),
-                f"{duration(time.time() - one.changed_at)} ago",
+                ago(one.changed_at),
             )
         _pager(found.offset, found.total)
 
@@ -125,7 +125,7 @@ def _budget(one: RunCard) -> None:
     if not limited:
         return
     name, use = max(limited.items(), key=lambda item: item[1].used / item[1].limit)
-    words = f"{use.used:.3g} of {use.limit:g} {name.replace('_', ' ')}"
+    words = budget(name, use.used, use.limit)
     bar(use.used / use.limit, words)
     PlainText("div", words, "muted small")
 
