@@ -13,7 +13,7 @@ from lefleet.constitution import find, rules_for, stored
 from lefleet.constitution.active import RULES_VARIABLE
 from lefleet.constitution.schema import packaged_text
 from lefleet.ledger import open_ledger
-from lefleet.loop.runs import _launch_rules
+from lefleet.loop.rules import launch_rules
 from tests.loop.states import config
 from tests.permissive import VALUE
 
@@ -293,4 +293,4 @@ def test_the_file_of_another_work_folder_does_not_matter(tmp_path, monkeypatch, 
     (tmp_path / "runs" / "constitution.yaml").write_text("version: 99")
     assert lefleet("demo", "--workdir", "other", "--plan")[0] == 0
     argv = (sys.executable, "-m", "lefleet", "controller", "exec", str(tmp_path / "other"), "demo")
-    _launch_rules(tmp_path / "other").check_argv(argv)
+    launch_rules(tmp_path / "other").check_argv(argv)

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from lefleet.cli import dash as dash_module
-from lefleet.cli.commands import WorkdirOptions
 from lefleet.cli.dash import DashCommand, DashTokenAddCommand
+from lefleet.cli.options import WorkdirOptions
 from lefleet.cli.parse import parse
 from lefleet.dash import tokens
 from lefleet.dash.address import announce, only_one

@@ -4,22 +4,36 @@ import json
 import sys
 from importlib.metadata import version
 
+import msgspec
 import pytest
 
 from lefleet.cli import doctor, main
 from lefleet.cli.commands import DoctorCommand
-from lefleet.cli.doctor import _graphics, _hub, _package, _pinned, _python, _threads, run_doctor
+from lefleet.cli.doctor import (
+    _graphics,
+    _hub,
+    _package,
+    _pinned,
+    _python,
+    _threads,
+    gpu_check,
+    run_doctor,
+)
+from lefleet.devices.report import DeviceReport, FoundDevice
 from lefleet.errors import BadInput
 from lefleet.sim.render import OFF
 
-NAMES = ["python", "lerobot", "mujoco", "graphics", "cores", "threads", "disk"]
+NAMES = ["python", "lerobot", "mujoco", "graphics", "gpu", "cores", "threads", "disk"]
+NOTHING = DeviceReport(wanted="auto", device="cpu", torch="2.11", built_for="CUDA 13.0")
 
 
 @pytest.fixture
 def no_graphics(monkeypatch):
-    """Asking the graphics library for a frame takes seconds; the answer does not matter here."""
+    """Asking the graphics library for a frame takes seconds, and so does asking PyTorch for a
+    product; the answers do not matter here."""
+    monkeypatch.setattr(doctor, "probe", lambda _: NOTHING)
     monkeypatch.setattr(
-        doctor, "_graphics", lambda: doctor.MachineCheck(name="graphics", state="ok", found="egl")
+        doctor, "_graphics", lambda: doctor.CheckResult(name="graphics", state="ok", found="egl")
     )
 
 
@@ -55,7 +69,7 @@ def test_a_problem_exits_1_and_a_warning_0(monkeypatch, no_graphics, capsys):
     monkeypatch.setattr(
         doctor,
         "_threads",
-        lambda: doctor.MachineCheck(name="x", state="warning", found="y", remedy="z"),
+        lambda: doctor.CheckResult(name="x", state="warning", found="y", remedy="z"),
     )
     assert run_doctor(DoctorCommand(offline=True)) == 0
 
@@ -124,3 +138,56 @@ def test_a_systemd_unit_names_the_work_folder_and_this_python(tmp_path, capsys):
 def test_a_path_that_systemd_would_misread_is_refused(tmp_path):
     with pytest.raises(BadInput, match="systemd"):
         run_doctor(DoctorCommand(systemd=tmp_path / "100%"))
+
+
+def test_a_machine_without_a_gpu_is_fine():
+    check = gpu_check(NOTHING)
+    assert check.state == "ok"
+    assert check.found == ("none, so auto is the CPU; no NVIDIA driver, PyTorch 2.11 for CUDA 13.0")
+
+
+def test_a_gpu_is_named_with_its_memory_driver_and_build():
+    card = FoundDevice(
+        name="cuda:0", title="RTX 4090", memory_bytes=24 * 10**9, free_bytes=23 * 10**9
+    )
+    report = msgspec.structs.replace(
+        NOTHING, device="cuda", devices=(card,), driver="570.86", matmul_ms=0.04
+    )
+    check = gpu_check(report)
+    assert (check.state, check.remedy) == ("ok", "")
+    assert check.found == (
+        "cuda:0 (RTX 4090, 24 GB) with 23.0 GB free; cuda computes (0.04 ms for a small product); "
+        "NVIDIA driver 570.86, PyTorch 2.11 for CUDA 13.0"
+    )
+
+
+def test_a_gpu_that_does_not_work_is_a_problem_with_its_reason():
+    report = msgspec.structs.replace(NOTHING, device="", problem="it hangs", driver="470.1")
+    check = gpu_check(report)
+    assert check.state == "problem"
+    assert check.found == "it hangs; NVIDIA driver 470.1, PyTorch 2.11 for CUDA 13.0"
+    assert "device: cpu works" in check.remedy
+
+
+def test_a_pytorch_that_cannot_be_imported_is_installed_anew():
+    check = gpu_check(DeviceReport(wanted="auto", problem="PyTorch cannot be imported: x"))
+    assert (check.state, "make" in check.remedy) == ("problem", True)
+
+
+def test_with_a_config_doctor_says_whether_its_run_could_begin(
+    no_graphics, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nladder: [{name: act}]\ncollect: {source: dataset, root: /none}\n")
+    command = DoctorCommand(offline=True, config=file, json=True)
+    assert run_doctor(command, ["--tasks=[push]"]) == 1
+    checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert checks["device"]["state"] == "ok"
+    assert checks["collect.root"]["state"] == "problem"
+    assert checks["collect.root"]["remedy"] == "Name the folder of a LeRobotDataset."
+
+
+def test_a_config_is_needed_to_override_its_fields():
+    with pytest.raises(BadInput, match="there is no config to override"):
+        run_doctor(DoctorCommand(offline=True), ["--device=cpu"])

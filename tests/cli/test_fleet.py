@@ -46,7 +46,11 @@ def hostile(router):
     """Servers whose every name, and whose robot's names, are commands for a terminal."""
     with ZenohTransport.open(ZenohSettings(connect=(router.endpoint,))) as transport:
         robot = msgspec.structs.replace(
-            status().clients[0], client_id=EVIL, robot_type=EVIL, image_codec=EVIL
+            status().clients[0],
+            client_id=EVIL,
+            robot_type=EVIL,
+            image_codec=EVIL,
+            warnings=(EVIL,),
         )
         served = msgspec.structs.replace(
             status().capabilities, model=EVIL, revision=EVIL, serving_mode=EVIL, digest=EVIL
@@ -110,7 +114,11 @@ def test_every_server_and_robot_is_in_the_table(lefleet, router, servers):
     assert "draining" in right
     assert [" third " in line for line in lines if "ready, insecure" in line] == [True]
     robot = status().clients[0].client_id
-    assert len([line for line in lines if line.strip().startswith(robot)]) == 3
+    assert len([line for line in lines if line.startswith(f" {robot} ")]) == 3
+    (warning,) = status().clients[0].warnings
+    assert [line for line in lines if warning in line] == [
+        f"{robot} on {server}: {warning}" for server in ("left", "right", "third")
+    ]
 
 
 def test_json_is_the_status_of_each(lefleet, router, servers):

@@ -85,7 +85,7 @@ def test_arguments_after_a_lone_double_dash_are_passed_to_lerobot_unchanged():
 
 
 @pytest.mark.parametrize(
-    "line", ["collect expert --out a", "eval --checkpoint c --out a", "doctor"]
+    "line", ["collect expert --out a", "eval --checkpoint c --out a", "status"]
 )
 def test_other_commands_refuse_further_flags(line):
     with pytest.raises(BadInput, match="only train takes further flags") as caught:

@@ -3,6 +3,7 @@
 import json
 import time
 
+import msgspec
 import pytest
 
 from lefleet.cli import progress
@@ -13,6 +14,8 @@ from lefleet.loop import runs
 from lefleet.records import RunConfig
 from lefleet.server.manifest import Manifest
 from lefleet.stages.progress import DIGESTING
+from tests.devices import needs_no_gpu
+from tests.loop.states import config
 
 
 def test_a_workdir_of_an_unknown_user_exits_2(lefleet):
@@ -112,7 +115,7 @@ def test_other_commands_take_no_overrides(lefleet, command):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("resume a --seed=3", "lefleet: seed: only budgets can be changed"),
+        ("resume a --seed=3", "lefleet: seed: it cannot be changed in a"),
         ("resume --budgets.cycles=3 a --a.b=c", "lefleet: --a.b: there is no field a."),
         (
             "resume a --budget.cycles=6",
@@ -124,7 +127,7 @@ def test_other_commands_take_no_overrides(lefleet, command):
         ),
         ("resume --budgets.cycles=1 a", "lefleet: budgets.cycles: 2 cycles of a have begun"),
         ("resume a --budgets.cycles 6", "lefleet: --budgets.cycles: its value must follow an =."),
-        ("resume --all --budgets.cycles=6", "lefleet: --budgets.cycles=6: budgets are changed"),
+        ("resume --all --budgets.cycles=6", "lefleet: --budgets.cycles=6: configs are changed"),
         ("run -c {} --from a:0", "lefleet: name: there is a run called a, which started without"),
         ("run -c {} --from=b --name=c", "lefleet: from: b has not decided about a cycle yet."),
         ("run -c {} --from a --name=a --plan", "lefleet: from: a cannot start from itself."),
@@ -233,3 +236,39 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(lefleet, two_runs):
         code, _, err = lefleet(command, "c")
         assert code == 2
         assert "this lefleet cannot read the config of c" in err
+
+
+@needs_no_gpu
+def test_a_missing_device_exits_2_and_leaves_nothing_behind(lefleet, tmp_path):
+    code, _, err = lefleet("demo", "--device=cuda")
+    assert code == 2
+    assert "lefleet: device: cuda cannot be used: " in err
+    assert "There is: cpu." in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_no_gpu
+def test_a_plan_shows_the_device_that_auto_means_here(lefleet):
+    code, out, _ = lefleet("demo", "--device=auto", "--plan")
+    assert code == 0
+    assert "--policy.device=cpu" in out
+
+
+@needs_no_gpu
+def test_a_plan_for_a_machine_with_gpus_shows_how_a_training_is_kept_to_one(lefleet, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    code, out, _ = lefleet("demo", "--device=cuda:1", "--plan")
+    assert (code, "problem  device: cuda:1 cannot be used" in out) == (2, True)
+    assert "env CUDA_VISIBLE_DEVICES=1 " in out
+    assert "--policy.device=cuda " in out
+
+
+@needs_no_gpu
+def test_resume_all_goes_on_after_a_run_whose_device_is_gone(lefleet, two_runs):
+    lost = msgspec.to_builtins(config(name="lost", device="cuda"))
+    two_runs.create_run("lost", lost)
+    code, out, err = lefleet("resume", "--all", "--json")
+    assert code == 2
+    assert "lefleet: lost: device: cuda cannot be used" in err
+    assert {"id": "lost", "happened": "refused"} in json.loads(out)["runs"]
+    assert two_runs.run("lost").state == "running"

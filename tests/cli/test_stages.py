@@ -61,6 +61,7 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("--from", "results.csv", "--min-effect", "2"), "min_effect:"),
         (("--from", str(EVALUATIONS / "weak")), "two eval_info.json are needed, got 1"),
         (("--from", "results.csv", str(EVALUATIONS / "weak")), "results.csv is not an eval_info"),
+        (("--from", "results.csv", "--restart"), "restart: it has no effect with --from"),
         (("--from", "results.csv", "--same-seeds"), "same_seeds: it has no effect with a CSV"),
         ((".", ".", "--same-seeds"), "same_seeds: it has no effect without --from"),
         (("demo:0", "blessed"), "a: there is no run called demo in"),
@@ -148,3 +149,45 @@ def test_a_stage_without_a_checkpoint_is_asked_for_as_it_is(tmp_path):
     assert _request(TrainCommand(request=fresh, out=tmp_path, workdir=tmp_path)) == fresh
     demos = ExpertDemos()
     assert _request(CollectExpertCommand(request=demos, out=tmp_path)) == demos
+
+
+SELECT = ("collect", "dataset", "--root", "{data}", "--out", "chosen")
+
+
+def select(lefleet, demos, *arguments: str) -> tuple[int, str, str]:
+    return lefleet(*(one.format(data=demos / "dataset") for one in SELECT), *arguments)
+
+
+def test_a_stage_starts_anew_and_what_was_there_is_kept(lefleet, demos, tmp_path):
+    select(lefleet, demos, "--tasks", "push")
+    code, _, err = select(lefleet, demos, "--tasks", "door-open")
+    assert code == 2
+    assert "start anew with --restart" in err
+    code, out, err = select(lefleet, demos, "--tasks", "door-open", "--restart", "--json")
+    assert code == 0
+    assert json.loads(out)["tasks"] == {"open the door": 5}
+    assert f"what it held is in {tmp_path / 'chosen-before-1'}." in err
+    before = json.loads((tmp_path / "chosen-before-1" / "record.json").read_text())
+    assert before["tasks"] == {"push the puck to the goal": 5}
+
+
+def test_a_restart_that_is_refused_changes_nothing(lefleet, demos, tmp_path):
+    select(lefleet, demos, "--tasks", "push")
+    code, _, err = select(lefleet, demos, "--tasks", "juggle", "--restart")
+    assert code == 2
+    assert "no episode of juggle" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["chosen"]
+    assert select(lefleet, demos, "--tasks", "push")[0] == 0
+
+
+def test_folders_of_a_run_are_not_restarted_by_hand(lefleet, demos, tmp_path):
+    run = tmp_path / "runs" / "mine"
+    (run / "cycle_0").mkdir(parents=True)
+    (run / ".controller.lock").touch()
+    folder = run / "cycle_0" / "collect"
+    select(lefleet, demos, "--tasks", "push", "--out", str(folder))
+    code, _, err = select(lefleet, demos, "--tasks", "push", "--out", str(folder), "--restart")
+    assert code == 2
+    assert "belongs to the run mine" in err
+    assert "lefleet resume mine" in err
+    assert (folder / "record.json").exists()

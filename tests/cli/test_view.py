@@ -300,12 +300,12 @@ def test_videos_that_were_not_requested_are_not_missing(lefleet, two_runs):
 
 
 def test_a_run_in_another_environment_is_tried_and_filmed_there(lefleet, two_runs, tmp_path):
-    plan = EvaluatePlan(env={"type": "libero", "task": "libero_10"}, videos_per_task=0)
+    plan = EvaluatePlan(env={"type": "libero", "task": "libero_10"})
     two_runs.create_run("e", msgspec.to_builtins(config(name="e", evaluate=plan, device="cuda")))
     two_runs.commit_stage(two_runs.start_attempt("e", 0, "train", REQUEST), record(0, "train"))
     two_runs.record_decision("e", decision(0, "baseline", "c0"))
     two_runs.set_run_state("e", "finished", "done")
-    videos = tmp_path / "runs/e/cycle_0/evaluate/candidate/videos"
+    videos = tmp_path / "runs/e/cycle_0/evaluate/videos"
     videos.mkdir(parents=True)
     out = lefleet("resume", "e")[1]
     assert "eval --checkpoint e --env type libero task libero_10 --device cuda --seed " in out

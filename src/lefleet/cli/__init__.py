@@ -2,6 +2,7 @@
 
     main          entry point: which function runs which command, exit codes, error style
     overview      every command in one line: `lefleet --help`, misspelt commands
+    options       arguments that several commands share
     commands      the arguments of most commands; those of the others are beside them
     parse         a command line to one of these commands
     usage         mistakes in a command's arguments, in a line each

@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 from lefleet.actions.answers import answer_run, make_answer
 from lefleet.actions.people import user_name
-from lefleet.cli.commands import OutputOptions, WorkdirOptions
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases

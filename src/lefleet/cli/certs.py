@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 from tyro.conf import Positional, UseAppendAction, arg
 
-from lefleet.cli.commands import OutputOptions
+from lefleet.cli.options import OutputOptions
 from lefleet.cli.output import print_json
 
 if TYPE_CHECKING:

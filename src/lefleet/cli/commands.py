@@ -6,6 +6,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from lefleet.cli.options import (
+    CheckpointOptions,
+    OutputOptions,
+    RestartOptions,
+    WorkdirOptions,
+)
 from lefleet.records import (
     CompareOptions,
     Corrections,
@@ -23,34 +29,7 @@ ENDPOINT = "tcp/127.0.0.1:7447"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions:
-    """Every command has these."""
-
-    json: bool = False
-    """Print the result as JSON on stdout; progress goes to stderr."""
-    debug: bool = False
-    """Show the stack trace of an error. A stage's own is in its log.txt."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkdirOptions(OutputOptions):
-    """Commands that look up runs."""
-
-    workdir: Path = Path("runs")
-    """Folder that holds the ledger and a folder for every run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointOptions(WorkdirOptions):
-    """Commands about one checkpoint."""
-
-    checkpoint: Annotated[str, Positional, arg(metavar="CHECKPOINT")]
-    """RUN (its blessed checkpoint), RUN:CYCLE, blessed (the newest blessed one), a folder, or a hub
-    id."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageCommand(OutputOptions):
+class StageCommand(RestartOptions):
     """A stage and its folder; subclasses add the request."""
 
     out: Path
@@ -107,8 +86,12 @@ class ImproveCommand(CheckpointStageCommand):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorCommand(OutputOptions):
-    """Check this machine and print a remedy for every problem."""
+class DoctorCommand(WorkdirOptions):
+    """Check this machine, and with -c whether a run of a config could begin here; print a remedy
+    for every problem. Further --key=value flags override the config."""
+
+    config: Annotated[Path | None, arg(aliases=["-c"])] = None
+    """YAML file of a run, see configs/."""
 
     offline: bool = False
     """Do not contact the hub."""
@@ -141,8 +124,9 @@ class DemoCommand(WorkdirOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeCommand(WorkdirOptions):
-    """Resume a run, or attach to a running one. Flags such as --budgets.cycles=6 change its
-    budgets first, which also continues a finished run."""
+    """Resume a run, or attach to a running one. Flags such as --budgets.cycles=6 or --device=cpu
+    change its config first, as far as that falsifies no evidence; larger budgets also continue a
+    finished run."""
 
     run: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """Name of the run."""
@@ -172,7 +156,7 @@ class StatusCommand(WorkdirOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareCommand(WorkdirOptions):
+class CompareCommand(RestartOptions, WorkdirOptions):
     """Is A better than B? Runs both on the same fresh seeds and stops when the answer is clear. A
     and B are checkpoints: RUN (its blessed one), RUN:CYCLE, blessed (the newest blessed one), a
     folder, or a hub id."""
@@ -239,7 +223,7 @@ class ContractCommand(CheckpointOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileCommand(CheckpointOptions):
+class ProfileCommand(RestartOptions, CheckpointOptions):
     """Measure how much latency a checkpoint bears, on simulated robots in wall-clock time. The
     result is kept beside the weights, and robots with a slower network are warned."""
 

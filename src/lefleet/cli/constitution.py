@@ -9,7 +9,7 @@ from typing import Annotated
 from rich.text import Text
 from tyro.conf import Positional, arg
 
-from lefleet.cli.commands import WorkdirOptions
+from lefleet.cli.options import WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.constitution import (

@@ -31,7 +31,7 @@ def show_contract(command: ContractCommand) -> int:
     found = find_contract(
         files.folder,
         config,
-        features_of(config),
+        features_of(files, config),
         None,
         trust_order=True,
         rename_map=rename_map,

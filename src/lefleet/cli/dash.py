@@ -10,7 +10,8 @@ from rich.text import Text
 from tyro.conf import Positional, UseAppendAction, arg
 
 from lefleet.actions.people import RIGHTS, Right, user_name
-from lefleet.cli.commands import ConnectOptions, OutputOptions, WorkdirOptions
+from lefleet.cli.commands import ConnectOptions
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.overview import did_you_mean
 from lefleet.cli.parse import absolute

@@ -79,7 +79,14 @@ def _checkpoint(record: CheckpointRecord) -> _Summary:
         rows.add_row(str(point.step), loss)
     loss = "" if record.final_loss is None else f", loss {record.final_loss:.4g}"
     title = f"{record.policy_type} after {record.steps} steps{loss}"
-    return _Summary(title, rows, [f"digest {record.digest[:12]}"])
+    remarks = [f"digest {record.digest[:12]}"]
+    if record.normalisation is not None:
+        remarks.append(record.normalisation.sentence())
+        remarks += [
+            f"{key}: {', '.join(names)} never changes in the data: centred, not scaled"
+            for key, names in record.normalisation.unscaled.items()
+        ]
+    return _Summary(title, rows, remarks)
 
 
 def _evaluation(record: EvaluationRecord) -> _Summary:

@@ -5,45 +5,53 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-
-import msgspec
 
 from lefleet.cli.commands import DoctorCommand
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
+from lefleet.cli.progress import show_phases
 from lefleet.compat import KNOWN_LEROBOT
+from lefleet.devices import AUTO, CPU, DeviceReport
+from lefleet.devices.ready import probe
 from lefleet.errors import BadInput
+from lefleet.loop.config import load_config
+from lefleet.loop.preflight import CheckResult, examine_config, result_lines
 
 GIGABYTE = 10**9
+_GPU_REMEDY = (
+    "Compare nvidia-smi with the CUDA version that PyTorch is built for, update the driver and "
+    "reboot. Until then device: cpu works. See docs/gpu.md"
+)
 _REINSTALL = "Run: make .venv/.ready (or: pip install 'lefleet[all]')"
 
 
-class MachineCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. `state` is ok, warning (works with less) or problem (does not work)."""
-
-    name: str
-    state: str
-    found: str
-    remedy: str = ""
-
-
-def run_doctor(command: DoctorCommand) -> int:
+def run_doctor(command: DoctorCommand, overrides: Sequence[str] = ()) -> int:
     """Print every check; exit code 1 when there is a problem."""
     if command.systemd is not None:
         print(_unit(absolute(command.systemd, "systemd")))
         return 0
+    if overrides and command.config is None:
+        raise BadInput(f"{overrides[0]}: there is no config to override.", "Name one with -c.")
+    config = load_config(command.config, overrides) if command.config else None
     checks = list(_checks(offline=command.offline))
+    found: tuple[CheckResult, ...] = ()
+    if config is not None:
+        with show_phases(config.name, as_lines=command.json) as progress:
+            workdir = absolute(command.workdir, "workdir")
+            found = examine_config(workdir, config, progress).results
     if command.json:
-        print_json(checks)
+        print_json([*checks, *found])
     else:
         for check in checks:
             print(f"{check.state:8} {check.name:10} {check.found}")
             if check.remedy:
                 print(f"{'':8} {'':10} -> {check.remedy}")
-    return 1 if any(check.state == "problem" for check in checks) else 0
+        if found:
+            print("\n".join(("", f"a run of {command.config}", *result_lines(found))))
+    return 1 if any(check.state == "problem" for check in (*checks, *found)) else 0
 
 
 def _unit(workdir: Path) -> str:
@@ -74,11 +82,12 @@ OnUnitInactiveSec=10min
 WantedBy=timers.target"""
 
 
-def _checks(*, offline: bool) -> Iterator[MachineCheck]:
+def _checks(*, offline: bool) -> Iterator[CheckResult]:
     yield _python()
     yield _package("lerobot", KNOWN_LEROBOT)
     yield _package("mujoco", _pinned("mujoco"))
     yield _graphics()
+    yield gpu_check(probe(AUTO))
     yield _cores()
     yield _threads()
     yield _disk()
@@ -86,11 +95,11 @@ def _checks(*, offline: bool) -> Iterator[MachineCheck]:
         yield _hub()
 
 
-def _python() -> MachineCheck:
+def _python() -> CheckResult:
     found = platform.python_version()
     if sys.version_info[:2] == (3, 12):
-        return MachineCheck(name="python", state="ok", found=found)
-    return MachineCheck(
+        return CheckResult(name="python", state="ok", found=found)
+    return CheckResult(
         name="python",
         state="problem",
         found=found,
@@ -104,14 +113,14 @@ def _pinned(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pin[1] for pin in pins if pin))
 
 
-def _package(name: str, tested: tuple[str, ...]) -> MachineCheck:
+def _package(name: str, tested: tuple[str, ...]) -> CheckResult:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return MachineCheck(name=name, state="problem", found="not installed", remedy=_REINSTALL)
+        return CheckResult(name=name, state="problem", found="not installed", remedy=_REINSTALL)
     if found in tested:
-        return MachineCheck(name=name, state="ok", found=found)
-    return MachineCheck(
+        return CheckResult(name=name, state="ok", found=found)
+    return CheckResult(
         name=name,
         state="problem" if name == "mujoco" else "warning",
         found=f"{found}, tested with {', '.join(tested)}",
@@ -119,18 +128,18 @@ def _package(name: str, tested: tuple[str, ...]) -> MachineCheck:
     )
 
 
-def _graphics() -> MachineCheck:
+def _graphics() -> CheckResult:
     from lefleet.sim.render import GL_REMEDY, graphics_problem
 
     try:
         problem = graphics_problem()
     except ImportError as error:
-        return MachineCheck(name="graphics", state="problem", found=str(error), remedy=_REINSTALL)
+        return CheckResult(name="graphics", state="problem", found=str(error), remedy=_REINSTALL)
     if problem is None:
-        return MachineCheck(
+        return CheckResult(
             name="graphics", state="ok", found=os.environ.get("MUJOCO_GL", "default")
         )
-    return MachineCheck(
+    return CheckResult(
         name="graphics",
         state="warning",
         found=f"no videos: {problem}",
@@ -138,13 +147,39 @@ def _graphics() -> MachineCheck:
     )
 
 
-def _cores() -> MachineCheck:
+def gpu_check(report: DeviceReport) -> CheckResult:
+    """What `device: auto` means on this machine, and why."""
+    build = f"PyTorch {report.torch} for {report.built_for}" if report.torch else "no PyTorch"
+    driver = f"NVIDIA driver {report.driver}" if report.driver else "no NVIDIA driver"
+    if report.problem:
+        return CheckResult(
+            name="gpu",
+            state="problem",
+            found=f"{report.problem}; {driver}, {build}",
+            remedy=_GPU_REMEDY if report.torch else _REINSTALL,
+        )
+    if report.device == CPU:
+        return CheckResult(
+            name="gpu", state="ok", found=f"none, so auto is the CPU; {driver}, {build}"
+        )
+    found = (
+        f"{one}{f' with {one.free_bytes / GIGABYTE:.1f} GB free' if one.memory_bytes else ''}"
+        for one in report.devices
+    )
+    tried = f"{report.device} computes ({report.matmul_ms:.2g} ms for a small product)"
+    driver = f"{driver}, " if report.device != "mps" else ""
+    return CheckResult(
+        name="gpu", state="ok", found=f"{', '.join(found)}; {tried}; {driver}{build}"
+    )
+
+
+def _cores() -> CheckResult:
     from lefleet.rollouts import default_workers
 
     count = default_workers()
     if count > 1:
-        return MachineCheck(name="cores", state="ok", found=f"{count} available")
-    return MachineCheck(
+        return CheckResult(name="cores", state="ok", found=f"{count} available")
+    return CheckResult(
         name="cores",
         state="warning",
         found="1 available",
@@ -152,11 +187,11 @@ def _cores() -> MachineCheck:
     )
 
 
-def _threads() -> MachineCheck:
+def _threads() -> CheckResult:
     setting = os.environ.get("OMP_NUM_THREADS")
     if setting in (None, "1"):
-        return MachineCheck(name="threads", state="ok", found="1 per child process")
-    return MachineCheck(
+        return CheckResult(name="threads", state="ok", found="1 per child process")
+    return CheckResult(
         name="threads",
         state="warning",
         found=f"OMP_NUM_THREADS={setting} reaches every child process",
@@ -164,12 +199,12 @@ def _threads() -> MachineCheck:
     )
 
 
-def _disk() -> MachineCheck:
+def _disk() -> CheckResult:
     free = shutil.disk_usage(Path.cwd()).free
     found = f"{free / GIGABYTE:.0f} GB free here"
     if free > 5 * GIGABYTE:
-        return MachineCheck(name="disk", state="ok", found=found)
-    return MachineCheck(
+        return CheckResult(name="disk", state="ok", found=found)
+    return CheckResult(
         name="disk",
         state="problem" if free < GIGABYTE else "warning",
         found=found,
@@ -177,17 +212,17 @@ def _disk() -> MachineCheck:
     )
 
 
-def _hub() -> MachineCheck:
+def _hub() -> CheckResult:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return MachineCheck(name="hub", state="ok", found="not contacted: HF_HUB_OFFLINE is set")
+        return CheckResult(name="hub", state="ok", found="not contacted: HF_HUB_OFFLINE is set")
     import urllib.request
 
     address = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
         with urllib.request.urlopen(f"{address}/api/models?limit=1", timeout=3):  # noqa: S310
-            return MachineCheck(name="hub", state="ok", found=f"{address} answers")
+            return CheckResult(name="hub", state="ok", found=f"{address} answers")
     except (OSError, ValueError) as error:
-        return MachineCheck(
+        return CheckResult(
             name="hub",
             state="warning",
             found=f"{address} does not answer: {getattr(error, 'reason', error)}",

@@ -12,8 +12,8 @@ from tyro.conf import Positional, arg
 
 from lefleet.actions import labels
 from lefleet.actions.people import user_name
-from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from lefleet.actions.films import find_gate, make_films
 from lefleet.actions.people import user_name
-from lefleet.cli.commands import OutputOptions, WorkdirOptions
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases

@@ -1,5 +1,6 @@
 """What `lefleet fleet` shows: servers, robots as they report themselves, sessions on servers."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
@@ -36,7 +37,7 @@ def tables(view: FleetView) -> Group:
     robots = _robots(view.status.robots)
     sessions = _sessions(view.status.servers)
     rest: list[RenderableType] = [one for one in (robots, sessions) if one.row_count]
-    return Group(_servers(view), *rest)
+    return Group(_servers(view), *rest, *_warnings(view.status.servers))
 
 
 def cell(text: str) -> Text:
@@ -89,6 +90,15 @@ def _robots(robots: tuple[RobotCard, ...]) -> Table:
             cell("; ".join(one.remarks)),
         )
     return shown
+
+
+def _warnings(servers: tuple[ServerCard, ...]) -> Iterator[Text]:
+    """How robots differ from what the policies were trained with, a line each."""
+    for server in servers:
+        for one in server.clients:
+            for warning in one.warnings:
+                line = printable(f"{one.robot} on {server.server}: {warning}")
+                yield Text(line, _STYLES["attention"])
 
 
 def _sessions(servers: tuple[ServerCard, ...]) -> Table:

@@ -11,8 +11,8 @@ from rich.text import Text
 from tyro.conf import Positional, arg
 
 from lefleet.actions.people import user_name
-from lefleet.cli.commands import OutputOptions, WorkdirOptions
 from lefleet.cli.display import console, table
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput

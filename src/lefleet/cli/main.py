@@ -17,23 +17,8 @@ _STAGES = ("collect", "train", "eval", "improve", "compare", "profile")
 
 def main() -> int:
     arguments = sys.argv[1:]
-    if arguments[:2] == ["stage", "exec"] and len(arguments) == 3:
-        from lefleet.stages.run import execute
-
-        return execute(Path(arguments[2]))
-    if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
-        from lefleet.cli.runs import control
-
-        return control(Path(arguments[2]), arguments[3])
-    if arguments[:2] == ["notify", "exec"] and len(arguments) == 4:
-        from lefleet.notify.sender import send_pending
-
-        return send_pending(Path(arguments[2]), arguments[3])
-    if arguments[:2] == ["film", "exec"] and len(arguments) == 7:
-        from lefleet.actions.films import execute as execute_film
-
-        workdir, run, cycle, task, seed = arguments[2:]
-        return execute_film(Path(workdir), run, int(cycle), task, int(seed))
+    if (code := _own_program(arguments)) is not None:
+        return code
     if arguments == ["--version"]:
         from importlib.metadata import version
 
@@ -61,6 +46,44 @@ def main() -> int:
         # The reader of our output has exited, so an error message would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+
+
+def _own_program(arguments: list[str]) -> int | None:
+    """Run what only LeFleet itself starts; None for commands of people."""
+    if arguments[:2] == ["stage", "exec"] and len(arguments) == 3:
+        from lefleet.stages.run import execute
+
+        return execute(Path(arguments[2]))
+    if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
+        from lefleet.cli.runs import control
+
+        return control(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["notify", "exec"] and len(arguments) == 4:
+        from lefleet.notify.sender import send_pending
+
+        return send_pending(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["track", "exec"] and len(arguments) == 4:
+        from lefleet.track.sender import send_pending as log_pending
+
+        return log_pending(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["track", "write"] and len(arguments) == 5:
+        from lefleet.loop.tracking import write_series
+
+        return write_series(Path(arguments[2]), *arguments[3:])
+    if arguments[:2] == ["film", "exec"] and len(arguments) == 7:
+        from lefleet.actions.films import execute as execute_film
+
+        workdir, run, cycle, task, seed = arguments[2:]
+        return execute_film(Path(workdir), run, int(cycle), task, int(seed))
+    if arguments[:2] == ["device", "probe"] and len(arguments) == 3:
+        from lefleet.devices.probe import main as probe_device
+
+        return probe_device(arguments[2])
+    if arguments[:2] == ["environment", "probe"]:
+        from lefleet.stages.environment_probe import main as probe_environment
+
+        return probe_environment(arguments[2:])
+    return None
 
 
 def _shown(error: LeFleetError) -> str:
@@ -112,7 +135,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
         case commands.DoctorCommand():
             from lefleet.cli.doctor import run_doctor
 
-            return run_doctor(command)
+            return run_doctor(command, overrides)
         case commands.DemoCommand() | commands.RunCommand():
             from lefleet.cli.runs import run
 
@@ -161,8 +184,10 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                 dash,
                 episodes,
                 films,
+                inspect,
                 knowledge,
                 run_report,
+                track,
             )
 
             match command:
@@ -182,8 +207,12 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                     return episodes.show_lineage(command)
                 case films.FilmCommand():
                     return films.film(command)
+                case inspect.InspectCommand():
+                    return inspect.inspect(command)
                 case knowledge.KnowledgeOptions():
                     return knowledge.run_knowledge(command)
                 case run_report.ReportCommand():
                     return run_report.write_run_report(command)
+                case track.TrackCommand():
+                    return track.track(command)
             raise AssertionError(f"no function runs {command}")

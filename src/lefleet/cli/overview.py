@@ -18,11 +18,13 @@ GROUPS = {
         "status": "Show the results and the state of runs.",
         "dash": "Look at runs, robots and episodes in a browser, and answer what runs ask.",
         "report": "Write one HTML file about a run, to send to a colleague.",
+        "track": "Log a run to trackio or W&B, also one that is over.",
         "film": "Film pairs of a gate: both checkpoints on the same seed.",
         "knowledge": "Read what runs have taught about tasks and policies, with its evidence.",
     },
     "Stages": {
         "collect": "Make a dataset: demonstrations, an existing dataset, or corrections.",
+        "inspect": "Show what is in a dataset or a checkpoint, and what training on it would do.",
         "train": "Train a policy with LeRobot.",
         "eval": "Measure the success rate of a checkpoint.",
         "compare": "Is A better than B?",

@@ -10,13 +10,14 @@ import msgspec
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes
 
-from lefleet.cli.commands import COMMANDS, OutputOptions, TrainCommand
+from lefleet.cli.commands import COMMANDS, TrainCommand
+from lefleet.cli.options import OutputOptions
 from lefleet.cli.overview import split_command
 from lefleet.cli.usage import flags, plain_mistakes
 from lefleet.errors import BadInput
 from lefleet.records import RunConfig
 
-_WITH_FIELDS = ("run", "demo", "resume", "serve", "replay")
+_WITH_FIELDS = ("run", "demo", "resume", "serve", "replay", "doctor")
 """Commands with a config or manifest: a --key=value flag that is not among the command's own
 overrides a field of it."""
 _ALSO_A_FIELD = "--insecure"
@@ -73,11 +74,15 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.dash import DASH_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
     from lefleet.cli.films import FILM_COMMANDS
+    from lefleet.cli.inspect import INSPECT_COMMANDS
     from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
     from lefleet.cli.run_report import REPORT_COMMANDS
+    from lefleet.cli.track import TRACK_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
     others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS | REPORT_COMMANDS
+    others |= INSPECT_COMMANDS
+    others |= TRACK_COMMANDS
     return others[name]
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from lefleet.cli.display import console
 from lefleet.cli.output import print_json, printable
 from lefleet.dash.address import running
+from lefleet.devices import CPU
 from lefleet.errors import Denied
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.activity import Activity
@@ -23,7 +24,7 @@ from lefleet.loop.runs import find
 from lefleet.loop.state import stored_config
 from lefleet.loop.success_plot import PLOT
 from lefleet.queries.status import RunStatus, run_status
-from lefleet.queries.words import duration
+from lefleet.queries.words import budget, duration, hours_by_device
 from lefleet.queries.words import workdir_flag as workdir_flag  # noqa: PLC0414 - for commands
 from lefleet.records import RunConfig
 
@@ -98,6 +99,8 @@ def shown(status: RunStatus, workdir: Path, *, is_brief: bool = False) -> Iterat
         yield from _waits_for(status, workdir)
     if used := _budgets(status):
         yield Text(f"Budgets:    {used}")
+    if set(status.device_hours) - {CPU}:
+        yield Text(f"Devices:    {hours_by_device(status.device_hours)}")
 
 
 def _waits_for(status: RunStatus, workdir: Path) -> Iterator[RenderableType]:
@@ -133,7 +136,7 @@ def _budgets(status: RunStatus) -> str:
     limited = {name: one for name, one in status.budgets.items() if one.limit}
     if status.state != "running" and set(limited) == {"cycles"}:
         return ""
-    return ", ".join(f"{o.used:.3g} of {o.limit:g} {name}" for name, o in limited.items())
+    return ", ".join(budget(name, one.used, one.limit) for name, one in limited.items())
 
 
 def label(run: str, now: Activity) -> str:
@@ -243,13 +246,12 @@ def resume_hint(run: str, workdir: Path) -> str:
 
 
 def _videos(folder: Path, config: RunConfig) -> str:
-    """Where films of the newest cycle are; lerobot-eval films in folders of its own."""
-    plan = config.evaluate
-    if not plan.env and not plan.videos_per_task:
+    """Where films of the newest cycle are."""
+    if not config.evaluate.videos_per_task:
         return "none requested"
-    found = folder.glob(f"cycle_*/evaluate/{'candidate/' if plan.env else ''}videos")
+    found = folder.glob("cycle_*/evaluate/videos")
     newest = max(found, key=lambda path: _cycle_of(path.relative_to(folder)), default=None)
-    return str(newest or ("none" if plan.env else "none (see: lefleet doctor)"))
+    return str(newest or "none (see: lefleet doctor)")
 
 
 def _cycle_of(path: Path) -> int:

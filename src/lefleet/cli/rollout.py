@@ -13,6 +13,7 @@ from types import FrameType
 from lefleet.cli.network import network_errors
 from lefleet.constitution import (
     ConstitutionSource,
+    Grants,
     RolloutFacts,
     find,
     installed,
@@ -21,9 +22,11 @@ from lefleet.constitution import (
 from lefleet.constitution.active import WORKDIR
 from lefleet.constitution.argv import flags_as_given, normal
 from lefleet.constitution.grants import PLUGIN_KEY
+from lefleet.devices import ready_device
 from lefleet.errors import BadInput
 from lefleet_client.remote import Refused
 
+_DEVICES = ("device", "policy.device")
 _USAGE = """\
 usage: lefleet rollout --robot.type=TYPE --inference.type=remote|sync|rtc [LeRobot's flags]
 
@@ -65,6 +68,9 @@ def rollout(arguments: list[str]) -> int:
     if is_help:
         print(_USAGE)
         sys.stdout.flush()
+    else:
+        with installed(rules_for_grants(find(workdir, rules_file), Grants())):
+            arguments = with_ready_device(arguments)
     from datasets import disable_progress_bars
     from lerobot.scripts import lerobot_rollout  # noqa: F401 - registers robots and teleoperators
     from lerobot.utils.import_utils import register_third_party_plugins
@@ -100,6 +106,24 @@ def rollout(arguments: list[str]) -> int:
     if dataset is not None:
         print(_recorded(dataset.root, dataset.num_episodes))
     return 0
+
+
+def with_ready_device(arguments: list[str]) -> list[str]:
+    """The flags with the device that they name for a policy in this process, tried out: LeRobot
+    goes on with another one where it finds none. The one of a remote policy is its server's."""
+    flags = flags_as_given(arguments)
+    if flags.get("inference.type") == "remote":
+        return arguments
+    for key in _DEVICES:
+        if key in flags:
+            device = ready_device(flags[key], key)
+            arguments = [
+                f"--{key}={device}" if one.startswith(f"--{key}=") else one for one in arguments
+            ]
+            for place, one in enumerate(arguments[:-1]):
+                if one == f"--{key}":
+                    arguments[place + 1] = device
+    return arguments
 
 
 def _own_flag(arguments: list[str], name: str) -> tuple[list[str], str]:

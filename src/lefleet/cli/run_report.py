@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from lefleet.cli.commands import OutputOptions, WorkdirOptions
+from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases

@@ -12,12 +12,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from lefleet.actions.people import user_name
-from lefleet.cli.commands import (
-    DemoCommand,
-    ResumeCommand,
-    RunCommand,
-    StopCommand,
-)
+from lefleet.cli.commands import DemoCommand, ResumeCommand, RunCommand, StopCommand
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
@@ -31,6 +26,7 @@ from lefleet.loop.config import DEMO_CONFIG, check_workdir, load_config
 from lefleet.loop.controller import Controller
 from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
+from lefleet.loop.preflight import Preflight, examine_config, ready_config, result_lines
 from lefleet.loop.rules import begin_rules
 from lefleet.loop.runs import find
 from lefleet.records import RunConfig, RunOrigin
@@ -55,25 +51,37 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
     check_workdir(workdir)
     named = command.start if isinstance(command, RunCommand) else ""
     start = parse_origin(named) if named else None
+    # Before a ledger is made: what is refused or denied leaves nothing behind.
+    with show_phases(config.name, as_lines=command.json) as progress:
+        examine = examine_config if command.plan else ready_config
+        checked = examine(workdir, config, progress)
     if command.plan:
-        with show_phases(config.name, as_lines=command.json) as progress:
-            origin = _origin(workdir, config, start, progress)
-            begin_rules(workdir, config, origin)
-        lines = list(plan_lines(config, workdir / config.name, origin))
-        if command.json:
-            print_json({"lines": lines})
-        else:
-            print("\n".join(lines))
-        return 0
-    if start is None and not (workdir / LEDGER_FILE).exists():
-        # Before a ledger is made: what is denied leaves nothing behind.
-        begin_rules(workdir, config, None)
+        return _plan(command, workdir, checked, start)
+    for line in result_lines(checked.besides_first_problem()):
+        print(line, file=sys.stderr)
+    config = checked.require_ok()
     with (
         closing(open_ledger(workdir)) as ledger,
         show_phases(config.name, as_lines=command.json) as progress,
     ):
         happened = loop_runs.begin(ledger, workdir, config, start, progress, by=user_name())
     return attach(workdir, config.name, happened, as_json=command.json)
+
+
+def _plan(
+    command: RunCommand | DemoCommand, workdir: Path, checked: Preflight, start: OriginName | None
+) -> int:
+    """Print what would be done and what was checked; exit code 2 where it could not begin."""
+    config, results = checked.config, checked.results
+    with show_phases(config.name, as_lines=command.json) as progress:
+        origin = _origin(workdir, config, start, progress)
+        begin_rules(workdir, config, origin)
+    lines = list(plan_lines(config, workdir / config.name, origin))
+    if command.json:
+        print_json({"lines": lines, "checks": results})
+    else:
+        print("\n".join([*lines, *(("", "checks") if results else ()), *result_lines(results)]))
+    return BadInput.exit_code if any(one.state == "problem" for one in results) else 0
 
 
 def _origin(
@@ -87,13 +95,13 @@ def _origin(
 
 
 def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
-    """Resume one run, perhaps within other budgets, and show it until it ends; or resume all runs
+    """Resume one run, perhaps with another config, and show it until it ends; or resume all runs
     and return."""
     if bool(command.run) == command.all:
         given = "both a name and --all" if command.all else "none"
         raise BadInput(f"run: {given} given.", "Name one, or use --all.")
     if command.all and overrides:
-        raise BadInput(f"{overrides[0]}: budgets are changed one run at a time.", "Name the run.")
+        raise BadInput(f"{overrides[0]}: configs are changed one run at a time.", "Name the run.")
     workdir = absolute(command.workdir, "workdir")
     if command.all:
         return _resume_all(workdir, as_json=command.json)
@@ -104,29 +112,34 @@ def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
     ):
         row = find(ledger, command.run)
         if overrides:
-            happened = loop_runs.change_budgets(ledger, workdir, row, overrides, progress, by=who)
+            happened = loop_runs.change_config(ledger, workdir, row, overrides, progress, by=who)
         else:
             happened = loop_runs.resume(ledger, workdir, row, progress, by=who)
     return attach(workdir, command.run, happened, as_json=command.json)
 
 
 def _resume_all(workdir: Path, *, as_json: bool) -> int:
-    runs = []
+    runs, code = [], 0
     if (workdir / LEDGER_FILE).exists():
         with closing(open_ledger(workdir)) as ledger:
             for row in ledger.runs():
                 was_running = row.state in ("running", "waiting")
                 happened = row.state
                 if was_running:
-                    happened = loop_runs.resume(ledger, workdir, row, by=user_name())
+                    try:
+                        happened = loop_runs.resume(ledger, workdir, row, by=user_name())
+                    except BadInput as error:
+                        # The others go on.
+                        happened, code = "refused", error.exit_code
+                        print(f"lefleet: {row.id}: {error}", file=sys.stderr)
                 runs.append({"id": row.id, "happened": happened})
-                if was_running:
+                if was_running and happened != "refused":
                     print(HAPPENED[happened].format(run=row.id), file=sys.stderr)
-                elif row.state != "finished" and not as_json:
+                elif row.state != "finished" and not was_running and not as_json:
                     print(f"{row.id} is {row.state}. {resume_hint(row.id, workdir)}")
     if as_json:
         print_json({"runs": runs})
-    return 0
+    return code
 
 
 def stop(command: StopCommand) -> int:

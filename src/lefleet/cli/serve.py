@@ -18,13 +18,13 @@ from lefleet.cli.commands import ReplayCommand, ServeCommand
 from lefleet.cli.network import network_errors, open_again, open_node, wait_for_change
 from lefleet.cli.output import log_to_stderr, print_json, print_json_line, printable
 from lefleet.cli.signals import StoppedEarly, StopSignals
-from lefleet.constitution import Grants, find, given, rules_for_grants
+from lefleet.constitution import Grants, Rules, find, given, installed, rules_for_grants
 from lefleet.constitution.active import WORKDIR
 from lefleet.errors import BadInput
 from lefleet.records.config_file import read_fields
 from lefleet.server.capacity import plan_text, robots
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
-from lefleet.server.manifest import EXAMPLE, Manifest, load_manifest, manifest_of
+from lefleet.server.manifest import EXAMPLE, Manifest, load_manifest, manifest_of, with_ready_device
 from lefleet.server.monitoring import HealthServer, Metrics
 from lefleet.server.observers import Observer, open_audit
 from lefleet_client.transport import ZenohTransport
@@ -43,7 +43,8 @@ _MAX_NAMES = 300
 def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
     """Everything that can be wrong without the policy is checked before the policy is loaded."""
     manifest = manifest_for(command, overrides)
-    require_allowed(manifest, command.workdir)
+    with installed(require_allowed(manifest, command.workdir)):
+        manifest = with_ready_device(manifest)
     if command.plan:
         return _plan(command, manifest)
     log_to_stderr()
@@ -82,8 +83,9 @@ def manifest_for(command: ServeCommand, overrides: Sequence[str]) -> Manifest:
     return manifest
 
 
-def require_allowed(manifest: Manifest, workdir: Path) -> None:
-    """Raise Denied where the rules do not allow what is served, before anything of it is loaded.
+def require_allowed(manifest: Manifest, workdir: Path) -> Rules:
+    """The rules for what is served, before anything of it is loaded; Denied where they do not allow
+    it.
 
     A server that LeFleet starts has its parent's rules; of one that a person starts, what the
     manifest names is what they grant.
@@ -98,6 +100,7 @@ def require_allowed(manifest: Manifest, workdir: Path) -> None:
         plugins=model.discover_packages,
         task=manifest.default_task,
     )
+    return rules
 
 
 def load_served(manifest: Manifest) -> "ServedPolicy":
@@ -305,7 +308,8 @@ def replay(command: ReplayCommand, overrides: Sequence[str]) -> int:
         manifest = manifest_of(msgspec.to_builtins(captured), overrides, str(folder))
     else:
         manifest = load_manifest(command.manifest, overrides)
-    require_allowed(manifest, WORKDIR)
+    with installed(require_allowed(manifest, WORKDIR)):
+        manifest = with_ready_device(manifest)
     policy = load_served(manifest)
 
     from lefleet.server.replay import replay as recompute

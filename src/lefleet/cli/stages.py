@@ -1,6 +1,9 @@
 """collect, train, eval, improve, compare, profile: one stage as a child process, its result."""
 
 import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -10,19 +13,21 @@ from lefleet.cli.checkpoints import choose_checkpoint
 from lefleet.cli.commands import (
     CheckpointStageCommand,
     CompareCommand,
-    OutputOptions,
     ProfileCommand,
     StageCommand,
 )
 from lefleet.cli.display import show_record
+from lefleet.cli.options import OutputOptions, RestartOptions
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases, show_progress
 from lefleet.constitution.active import WORKDIR
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, Denied
+from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.records import (
     CompareRequest,
     ComparisonRecord,
+    EvaluateRequest,
     ProfileRequest,
     Request,
     SeedBlock,
@@ -31,13 +36,14 @@ from lefleet.records import (
     validated,
 )
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.environment import simulated_tasks
 from lefleet.stages.eval_info import EVAL_INFO
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
 from lefleet.stages.folder import RECORD, read_record, write_durably
 from lefleet.stages.outcomes import compare_outcomes
 from lefleet.stages.progress import DIGESTING
 from lefleet.stages.references import find_checkpoint
-from lefleet.stages.run import run_in_child
+from lefleet.stages.run import restart, run_in_child
 
 _SEEDS = 400_000_000
 """Number of seeds from the comparisons' block on, which nothing else uses."""
@@ -46,13 +52,39 @@ _SEEDS = 400_000_000
 def run_stage_command(command: StageCommand) -> int:
     """Run the stage as a child process, show its progress, print its record."""
     request, folder = _request(command), absolute(command.out, "out")
-    with show_progress(as_lines=command.json) as show:
+    with _restarted(command, folder), show_progress(as_lines=command.json) as show:
         record = run_in_child(request, folder, partial(show, folder.name), _workdir(command))
     if command.json:
         print_json(record)
     else:
         show_record(record, folder)
     return 0
+
+
+@contextmanager
+def _restarted(command: RestartOptions, folder: Path) -> Iterator[None]:
+    """Set aside what the folder holds, where that was asked for; put it back where the request is
+    refused, for that changes nothing."""
+    kept = _set_aside(folder) if command.restart else None
+    try:
+        yield
+    except (BadInput, Denied):
+        if kept is not None and not folder.exists():
+            kept.rename(folder)
+            print(f"{folder} is again as it was.", file=sys.stderr)
+        raise
+
+
+def _set_aside(folder: Path) -> Path | None:
+    run = folder.parent.parent
+    if (run / CONTROLLER_LOCK).exists():
+        raise BadInput(
+            f"restart: {folder} belongs to the run {run.name}, which would miss it.",
+            f"Resume the run: lefleet resume {run.name}. Or choose another folder.",
+        )
+    if (kept := restart(folder)) is not None:
+        print(f"{folder} starts anew; what it held is in {kept}.", file=sys.stderr)
+    return kept
 
 
 def _workdir(command: OutputOptions) -> Path:
@@ -63,6 +95,8 @@ def _workdir(command: OutputOptions) -> Path:
 def _request(command: StageCommand) -> Request:
     """The command's request, with its checkpoint resolved."""
     request: Request = command.request  # type: ignore[attr-defined]
+    if isinstance(request, EvaluateRequest) and not request.env:
+        simulated_tasks(request)
     field = "init" if isinstance(request, TrainRequest) else "checkpoint"
     name = getattr(request, field, "")
     if not isinstance(command, CheckpointStageCommand) or not name:
@@ -101,6 +135,8 @@ def _from_files(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     for name in ("a", "b", "tasks", "seed"):
         if given[name] not in ("", (), None):
             raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
+    if command.restart:
+        raise BadInput("restart: it has no effect with --from.", "Leave it out.")
     record = compare_outcomes(command.outcomes, command.options, same_seeds=command.same_seeds)
     folder = _folder(command, encode(record))
     present = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
@@ -158,7 +194,7 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     if command.options.seed is None:
         request = msgspec.structs.replace(request, seed=_seed(question))
     folder = _folder(command, question)
-    with show_progress(as_lines=command.json) as show:
+    with _restarted(command, folder), show_progress(as_lines=command.json) as show:
         record = run_in_child(request, folder, partial(show, "compare"), _workdir(command))
     if not isinstance(record, ComparisonRecord) or (record.candidate, record.baseline) != digests:
         raise BadInput(
@@ -189,7 +225,7 @@ def profile(command: ProfileCommand) -> int:
         resolve_tasks(request.tasks)
     digest = find_checkpoint(request.checkpoint, "checkpoint").digest
     folder = _folder(command, encode((request, digest)))
-    with show_progress(as_lines=command.json) as show:
+    with _restarted(command, folder), show_progress(as_lines=command.json) as show:
         record = run_in_child(request, folder, partial(show, "profile"), _workdir(command))
     if command.json:
         print_json(record)

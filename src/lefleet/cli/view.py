@@ -104,7 +104,7 @@ def _watch_json(
 def _without_time(status: RunStatus) -> RunStatus:
     """A run's status without what changes by itself."""
     now = status.now and replace(status.now, eta_s=None)
-    return replace(status, now=now, elapsed_s=None, budgets={})
+    return replace(status, now=now, elapsed_s=None, budgets={}, device_hours={})
 
 
 def _watch(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
