@@ -1,15 +1,20 @@
 # Entry points: every target first creates or updates the environment that it needs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench docs lock clean
+.PHONY: help env demo test check chaos bench docs lock clean
 
 bin := .venv/bin
 
-# Workers share few cores, and no test may reach for the network.
+# Workers share few cores, and no test may reach for the network. Tests start hundreds of processes:
+# none should compile this package again.
 test chaos: export OMP_NUM_THREADS = 1
 test chaos: export HF_HUB_OFFLINE = 1
+test chaos: export PYTHONDONTWRITEBYTECODE =
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+env: ## make or update .venv; EXTRAS="aloha libero" adds LeRobot's extras
+	EXTRAS="$(EXTRAS)" scripts/bootstrap
 
 demo: .venv/.ready ## see it work: three cycles in minutes
 	$(bin)/lefleet demo
@@ -32,7 +37,7 @@ bench: .venv/.ready ## the benchmarks
 docs: .venv/.ready ## build the documentation into site/
 	$(bin)/mkdocs build --strict
 
-lock: ## rewrite requirements.lock from pyproject.toml
+lock: ## rewrite requirements.lock and locks/ from pyproject.toml
 	scripts/lock
 
 clean: ## remove caches and built things; keeps .venv and runs/

@@ -54,6 +54,36 @@ def test_without_a_terminal_lines_say_how_far_it_is(bootstrap):
     assert output.endswith("Ready.\n")
 
 
+def test_extras_are_added_and_kept_until_they_are_dropped(bootstrap, tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    for name in ("arm", "hand"):
+        (tmp_path / "locks" / f"{name}.lock").write_text("three==3.0 \\\n    --hash=z\n")
+    uv = f'case "$1" in venv) {ENVIRONMENT};; *) echo "$@";; esac'
+    for extras, locks in (
+        ("arm", " locks/arm.lock"),
+        ("", " locks/arm.lock"),
+        ("hand", " locks/arm.lock locks/hand.lock"),
+        ("none", ""),
+        ("", ""),
+    ):
+        monkeypatch.setenv("EXTRAS", extras)
+        code, output = bootstrap(uv)
+        assert code == 0, output
+        assert f"requirements.lock{locks}\n" in output
+        assert f"Installing {3 if locks else 2} packages" in output
+
+
+def test_an_extra_that_is_not_offered_is_refused_with_those_that_are(
+    bootstrap, tmp_path, monkeypatch
+):
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "arm.lock").write_text("three==3.0\n")
+    monkeypatch.setenv("EXTRAS", "leg")
+    code, output = bootstrap("echo used")
+    assert code == 2
+    assert output == "There is no extra called leg. There are: arm \n"
+
+
 def test_a_failed_installation_says_what_it_needs(bootstrap):
     code, output = bootstrap(
         f'case "$1" in venv) {ENVIRONMENT};; *) echo no route >&2; exit 2;; esac'
