@@ -1,6 +1,7 @@
 """Measured claims: `make bench`, or `python -m benchmarks [name ...] [--quick]`.
 
     data_path     time that a training waits for data, LeRobot's loader against memory
+    images        part of a training step with cameras that is decoding, for films and PNG
     decisions     false promotions of simulated runs, power and pairs of the gate
     evaluation    episodes per minute, lerobot-eval against lefleet eval
     improvement   more demonstrations against harvest against correct, at equal numbers

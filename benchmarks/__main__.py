@@ -14,6 +14,7 @@ from benchmarks.workshop import Workshop, say
 
 Name = Literal[
     "data_path",
+    "images",
     "evaluation",
     "improvement",
     "proposer",

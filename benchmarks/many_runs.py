@@ -28,7 +28,7 @@ from lefleet.records import (
     Rate,
     TrainRequest,
 )
-from lefleet.stages.verdict import Trial, simulated_order
+from lefleet.stages.verdict import Trial, gate_order
 from lefleet.stats import exact_interval
 from tests.loop.states import decision
 from tests.samples import (
@@ -148,7 +148,7 @@ def _evaluate(ledger: Ledger, run: str, cycle: int, digest: str) -> None:
 def _compare(ledger: Ledger, run: str, cycle: int, mine: str, before: str) -> None:
     pairs = PAIRS[cycle]
     request = CompareRequest(checkpoint=mine, baseline=before, tasks=TASKS, max_pairs=pairs)
-    order = simulated_order(request)[:pairs]
+    order = gate_order(request, TASKS)[:pairs]
     episodes = [
         _episode(role, trial, success=role == "candidate" or number % 3 == 0)
         for number, trial in enumerate(order)
