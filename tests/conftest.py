@@ -2,23 +2,28 @@
 
 import fcntl
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lefleet import ExpertDemos, TrainRequest, run_stage
+from lefleet import CompareRequest, EvaluateRequest, ExpertDemos, TrainRequest, run_stage
 
 if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
+    from tests.gates import Stages
 
 TASKS = ("push", "pick-place", "door-open")
 SLOWEST = (
-    "dash/browser",
+    "dash/browser/test_questions.py",
     "loop",
     "stages",
+    # It needs the runs that the first file makes: now they are there.
+    "dash/browser",
     "docs/test_security_page.py",
     "cli/test_serve.py",
     "server",
@@ -40,8 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def children_without_diffusers() -> None:
+def cheap_children() -> None:
     """See tests/children/sitecustomize.py."""
+    os.sched_getaffinity = lambda _: {0}
     inherited = os.environ.get("PYTHONPATH", "")
     folder = str(Path(__file__).parent / "children")
     os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{inherited}" if inherited else folder
@@ -69,12 +75,37 @@ def once(shared: Path) -> Callable:
     """Runs a stage in the shared folder: the first worker does the work, others wait for it."""
 
     def run(request, name: str) -> Path:
-        with (shared / f"{name}.once").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _alone(shared / f"{name}.once"):
             run_stage(request, shared / name)
         return shared / name
 
     return run
+
+
+@pytest.fixture(scope="session")
+def filled_once(shared: Path) -> Callable[[str, Callable[[Path], None]], Path]:
+    """A folder of the shared folder: the first worker fills it, others wait for it."""
+
+    def filled(name: str, fill: Callable[[Path], None]) -> Path:
+        folder, done = shared / name, shared / f"{name}.filled"
+        with _alone(shared / f"{name}.once"):
+            if not done.exists():
+                # Another worker may have failed on the way.
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                done.touch()
+        return folder
+
+    return filled
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """One worker at a time."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +124,45 @@ def checkpoint(once: Callable, demos: Path) -> Path:
 def weak(once: Callable, demos: Path) -> Path:
     """A policy that is hardly trained: it succeeds seldom."""
     return once(TrainRequest(dataset=str(demos), tasks=TASKS, steps=20), "weak")
+
+
+@pytest.fixture(scope="session")
+def comparison(once: Callable, checkpoint: Path, weak: Path) -> Path:
+    """Both compared: the first one is better."""
+    return once(_compared(checkpoint, weak, 60), "comparison")
+
+
+@pytest.fixture(scope="session")
+def undecided(once: Callable, checkpoint: Path, weak: Path) -> Path:
+    """Both compared in pairs that are too few for a verdict, whatever they show."""
+    return once(_compared(checkpoint, weak, 4), "undecided")
+
+
+def _compared(checkpoint: Path, weak: Path, pairs: int) -> CompareRequest:
+    return CompareRequest(
+        checkpoint=str(checkpoint),
+        baseline=str(weak),
+        tasks=TASKS,
+        max_pairs=pairs,
+        min_effect=0.3,
+    )
+
+
+@pytest.fixture(scope="session")
+def stages_of_two_cycles(
+    once: Callable, demos: Path, checkpoint: Path, weak: Path, comparison: Path
+) -> "Stages":
+    """What a run of two cycles consists of, with a film of each task."""
+    from tests.gates import Stages
+
+    def filmed(name: str, of: Path) -> Path:
+        asked = EvaluateRequest(
+            checkpoint=str(of), tasks=TASKS, episodes_per_task=1, videos_per_task=1
+        )
+        return once(asked, f"filmed-{name}")
+
+    evaluated = filmed("weak", weak), filmed("checkpoint", checkpoint)
+    return Stages(demos, (weak, checkpoint), evaluated, comparison)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 import lefleet
 import lefleet.constitution
+import lefleet.devices
 import lefleet.knowledge
 import lefleet.ledger
 import lefleet.policy
@@ -30,21 +31,23 @@ PACKAGES = sorted({path.parent for path in MODULES} - {SOURCE})
 
 MAY_IMPORT = {
     "errors": set(),
+    "experts": set(),
     "records": {"errors"},
     "stats": {"errors", "records"},
     "constitution": {"errors", "records", "sim"},
     "process": {"errors", "constitution"},
-    "sim": {"errors"},
-    "rollouts": {"errors", "records", "process", "sim"},
+    "devices": {"errors", "records", "process"},
+    "sim": {"errors", "experts"},
+    "rollouts": {"errors", "experts", "records", "process", "sim"},
     "compat": {"errors"},
-    "stages": {"errors", "records", "constitution", "stats", "process", "sim", "rollouts"},
+    "stages": {"errors", "records", "constitution", "stats", "process", "devices", "sim"},
     "ledger": {"errors", "records", "process"},
     "models": {"errors", "records", "stages"},
     "knowledge": {"errors", "records", "stats", "stages", "ledger"},
     "notify": {"errors", "records", "process", "ledger"},
     "loop": {"errors", "records", "stats", "process", "sim", "stages", "ledger"},
-    "policy": {"errors", "records", "stages"},
-    "server": {"errors", "records", "policy"},
+    "policy": {"errors", "records", "devices", "stages"},
+    "server": {"errors", "records", "devices", "policy"},
     "certs": {"errors", "records"},
     "robots": {"errors", "sim"},
     "recording": {"errors"},
@@ -56,12 +59,16 @@ MAY_IMPORT = {
     "__init__": {"errors", "records", "stages"},
     "__main__": {"cli"},
 }
+MAY_IMPORT["stages"] |= {"rollouts"}
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
-MAY_IMPORT["cli"] |= {"constitution", "knowledge", "notify", "trial"}
-MAY_IMPORT["loop"] |= {"constitution", "knowledge", "models", "notify"}
+MAY_IMPORT["cli"] |= {"constitution", "devices", "knowledge", "notify", "trial"}
+MAY_IMPORT["loop"] |= {"constitution", "devices", "knowledge", "models", "notify"}
+MAY_IMPORT["track"] = {"errors", "records", "process", "ledger"}
+MAY_IMPORT["loop"] |= {"track"}
+MAY_IMPORT["cli"] |= {"track"}
 MAY_IMPORT["queries"] = {"errors", "records", "stats", "process", "stages", "ledger", "loop"}
 MAY_IMPORT["queries"] |= {"knowledge", "recording"}
-MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution"}
+MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution", "devices"}
 MAY_IMPORT["dash"] = {"errors", "records", "process", "ledger", "queries", "actions"}
 MAY_IMPORT["dash"] |= {"knowledge", "server.rates", "stages", "reports"}
 MAY_IMPORT["reports"] = {"errors", "records", "stages", "queries"}
@@ -85,12 +92,13 @@ PUBLIC = {
         EvaluateRequest EvaluationRecord ExistingDataset ExpertDemos ExpertGrowth GateLevel
         GateLook GatePlan GateResult ImprovePlan ImproveRequest LossPoint MixRecord OriginData
         PolicyResult ProfileOptions ProfileRequest Rate Record Request RunConfig RunOrigin Rung
-        SeedBlock TaskPairs TrainRequest decode encode validated""",
+        SeedBlock TaskPairs Tracker TrainRequest decode encode validated""",
     lefleet.stats: """Gate GateRule Pair exact_interval fixed_power fixed_size gate_level
         has_room least_difference match_trials needed_pairs pairs_for_room possible_pairs
         progress_of success_of""",
-    lefleet.process: """Pool allow_forks child_environment exit_words is_held launch obstacle
-        oom_kills processes_marked stop""",
+    lefleet.process: """NoReport Pool allow_forks ask child_environment exit_words is_held launch
+        obstacle oom_kills processes_marked stop""",
+    lefleet.devices: "AUTO CPU DeviceReport parse_device ready_device",
     lefleet.constitution: """Constitution ConstitutionSource Grants RolloutFacts Rules active find
         given handed_down install installed packaged reinstated restored rules_for rules_for_grants
         rules_for_request stored""",
@@ -102,13 +110,13 @@ PUBLIC = {
         finished_episodes label outcomes read_provenance recover undo_label""",
     lefleet.robots: """LeFleetSim LeFleetSimConfig LeFleetSimExpert LeFleetSimExpertConfig
         SimExtras""",
-    lefleet.rollouts: """Act Behaviour Demonstrate EpisodeBatch Finished PlannedEpisode Relabel
-        Simulators TakeOver default_workers""",
+    lefleet.rollouts: """Act Behaviour Demonstrate EnvironmentDescription EpisodeBatch Finished
+        PlannedEpisode Relabel Simulators TakeOver default_workers""",
     lefleet.stages: "Progress Update run_stage silent",
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
     pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry fastapi starlette
-    nicegui uvicorn"""
+    nicegui uvicorn trackio wandb"""
 
 
 def imported(source: str) -> set[str]:
