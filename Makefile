@@ -21,7 +21,7 @@ demo: .venv/.ready ## see it work: three cycles in minutes
 
 test: check ## the checks, then the tests
 	scripts/chromium
-	$(bin)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	scripts/test
 
 check: .venv/.ready ## lint, format and types
 	$(bin)/ruff check
