@@ -63,6 +63,7 @@ def test_json_has_what_a_script_needs(lefleet, results):
         (("--from", "results.csv", str(EVALUATIONS / "weak")), "results.csv is not an eval_info"),
         (("--from", "results.csv", "--restart"), "restart: it has no effect with --from"),
         (("--from", "results.csv", "--same-seeds"), "same_seeds: it has no effect with a CSV"),
+        (("--from", "results.csv", "--env", "type", "pusht"), "env: it has no effect with --from"),
         ((".", ".", "--same-seeds"), "same_seeds: it has no effect without --from"),
         (("demo:0", "blessed"), "a: there is no run called demo in"),
         (("nowhere", "nothing"), "a: nowhere does not exist"),

@@ -3,6 +3,9 @@
 import pytest
 
 from lefleet.queries.comparison import remarks, sentence
+from lefleet.queries.cycles import same_question
+from lefleet.records.run import EvaluatePlan, GatePlan
+from tests.loop.states import config
 from tests.samples import comparison_record, gate_result
 
 
@@ -144,3 +147,21 @@ def test_fewer_pairs_than_a_test_of_fixed_size_are_worth_a_remark():
 
 def test_a_note_comes_last():
     assert remarks(of(note="About 4 initial states."))[-1] == "About 4 initial states."
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags"),
+    [
+        ({"tasks": ("push", "reach")}, "--tasks push reach"),
+        (
+            {
+                "evaluate": EvaluatePlan(env={"type": "pusht"}, initial_states=50),
+                "gate": GatePlan(metric="progress", scope="per_task"),
+                "device": "cuda",
+            },
+            "--env type pusht --initial-states 50 --metric progress --scope per_task --device cuda",
+        ),
+    ],
+)
+def test_a_gate_is_asked_again_by_hand_about_the_same(changes, flags):
+    assert " ".join(same_question(config(**changes))) == flags

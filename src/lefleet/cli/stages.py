@@ -25,6 +25,7 @@ from lefleet.constitution.active import WORKDIR
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.records import (
+    CompareOptions,
     CompareRequest,
     ComparisonRecord,
     EvaluateRequest,
@@ -132,8 +133,9 @@ def _title(path: Path) -> str:
 
 def _from_files(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
     given = {"a": command.a, "b": command.b} | msgspec.structs.asdict(command.options)
-    for name in ("a", "b", "tasks", "seed"):
-        if given[name] not in ("", (), None):
+    unset = {"a": "", "b": ""} | msgspec.structs.asdict(CompareOptions())
+    for name in ("a", "b", "tasks", "seed", "env", "initial_states"):
+        if given[name] != unset[name]:
             raise BadInput(f"{name}: it has no effect with --from.", "Leave one of them out.")
     if command.restart:
         raise BadInput("restart: it has no effect with --from.", "Leave it out.")
@@ -180,7 +182,8 @@ def _from_episodes(command: CompareCommand) -> tuple[ComparisonRecord, Path]:
         **{name: value for name, value in given.items() if value not in (None, ())},
     )
     validated(request)
-    resolve_tasks(request.tasks)
+    if not request.env:
+        simulated_tasks(request)
     _require_free(command.options.seed)
     with show_phases("compare", as_lines=command.json) as progress:
         progress(DIGESTING)

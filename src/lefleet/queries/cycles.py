@@ -3,6 +3,8 @@ stages and their logs, its data and its training."""
 
 import os
 import shlex
+from collections.abc import Iterator
+from itertools import chain
 from math import exp, log10
 from pathlib import Path
 from typing import Literal
@@ -16,7 +18,7 @@ from lefleet.queries.running_gate import comparison_so_far
 from lefleet.queries.runs import RunReader
 from lefleet.queries.status import CycleStatus
 from lefleet.queries.trouble import tail
-from lefleet.records import CompareRequest, ComparisonRecord, GateResult, TaskPairs
+from lefleet.records import CompareRequest, ComparisonRecord, GateResult, RunConfig, TaskPairs
 from lefleet.records.border import Strict
 from lefleet.stages.evidence_plot import lead_bounds
 from lefleet.stages.folder import LOG
@@ -194,10 +196,27 @@ def _gate_so_far(
 
 def _settle(state: RunState, run: str, cycle: int, record: ComparisonRecord) -> str:
     baseline, flags = _cycle_of(state, record.baseline), flags_to_settle(record)
-    if baseline is None or record.gate.ended == "open" or state.config.evaluate.env or not flags:
+    if baseline is None or record.gate.ended == "open" or not flags:
         return ""
-    checkpoints = shlex.join((f"{run}:{cycle}", f"{run}:{baseline}"))
-    return f"lefleet compare {checkpoints} {flags}"
+    question = (f"{run}:{cycle}", f"{run}:{baseline}", *same_question(state.config))
+    return f"lefleet compare {shlex.join(question)} {flags}"
+
+
+def same_question(config: RunConfig) -> Iterator[str]:
+    """Flags of `lefleet compare` that ask what the gates of a run ask."""
+    env, gate = config.evaluate.env, config.gate
+    if env:
+        yield from ("--env", *chain.from_iterable(env.items()))
+    else:
+        yield from ("--tasks", *config.tasks)
+    for flag, value, default in (
+        ("--initial-states", config.evaluate.initial_states, 0),
+        ("--metric", gate.metric, "success"),
+        ("--scope", gate.scope, "pooled"),
+        ("--device", config.device, "cpu"),
+    ):
+        if value != default:
+            yield from (flag, str(value))
 
 
 def _cycle_of(state: RunState, digest: str) -> int | None:

@@ -135,6 +135,11 @@ class CompareOptions(CompareSettings, frozen=True, kw_only=True):
 
     alpha: Level = 0.05
     """Largest probability of a wrong "better", and of a wrong "worse"."""
+    env: dict[str, str] = {}
+    """Compare in a LeRobot environment: its flags by name, for instance type and task. Empty:
+    LeFleet's MetaWorld."""
+    initial_states: NotNegative = 0
+    """Initial states that this environment has for each task. 0: one for every seed."""
 
 
 class CompareRequest(CompareSettings, frozen=True, kw_only=True, tag_field="kind", tag="compare"):

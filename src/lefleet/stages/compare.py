@@ -141,7 +141,7 @@ def _require_listed_states(
         raise BadInput(
             f"initial_states: {request.env['type']} has {listed} for each task, the gate counts on "
             f"{request.initial_states or 'a new one for every seed'}.",
-            f"Set evaluate.initial_states to {listed}.",
+            f"Set it to {listed}: --initial-states {listed}, in a run evaluate.initial_states.",
         )
 
 

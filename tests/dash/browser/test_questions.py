@@ -138,7 +138,9 @@ def test_2_a_gate_that_could_not_decide_says_how_many_more_pairs_it_may_need(ope
         why = section(page, "Why")
         expect(why).to_contain_text("No clear answer: of 4 pairs")
         expect(why).to_contain_text(re.compile(r"about [\d,]+ new pairs show it 8 times in 10"))
-        expect(why).to_contain_text(re.compile(r"lefleet compare unsure:1 unsure:0 --max-pairs \d"))
+        expect(why).to_contain_text(
+            re.compile(r"lefleet compare unsure:1 unsure:0 --tasks .* --max-pairs \d")
+        )
         evidence = section(page, "The evidence")
         expect(evidence).to_contain_text("4 used of at most 4")
         # There was one look only: both bounds are there all the same.
