@@ -6,6 +6,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ class Cell:
         self.raised: BaseException | None = None
         self.poses: list[list[float]] = []
         """At each command."""
+        self.last_command: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 
     def __enter__(self) -> "Cell":
@@ -136,9 +138,10 @@ class Cell:
 
     @property
     def is_at_home(self) -> bool:
-        """Whether the last pose was the first one."""
-        pairs = zip(self.poses[0], self.poses[-1], strict=True)
-        return all(abs(one - other) < NEAR for one, other in pairs)
+        """Whether the last command asked for the first pose: on a busy machine the arm may still be
+        on its way."""
+        pairs = zip(self.poses[0], STATE_NAMES, strict=True)
+        return all(abs(first - self.last_command.get(name, inf)) < NEAR for first, name in pairs)
 
     @property
     def _extras(self) -> tuple[Any, ...]:
@@ -147,7 +150,8 @@ class Cell:
     def _is(self, is_true: Callable[[], object]) -> bool:
         return self.robot.is_connected and bool(is_true())
 
-    def _on_command(self, _: object, __: float) -> None:
+    def _on_command(self, command: dict[str, float], _: float) -> None:
+        self.last_command = command
         observation = self.robot._connected.observe()
         self.poses.append([observation[name] for name in STATE_NAMES])
 

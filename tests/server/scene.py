@@ -23,7 +23,9 @@ class Scene:
         settings["observers"] = [self.outcomes]
         self._serving = serving(checkpoint, policy, self._nodes[0], **settings)
         self.service = self._serving.__enter__()
-        self.robot = RemotePolicy(self.router.endpoint, "test", client_id="honest", timeout_s=30)
+        self.robot = RemotePolicy(
+            self.router.endpoint, "test", client_id="honest", timeout_s=30, image_codec="raw"
+        )
         self.policy = policy
         self.expected = self.ask()
 
