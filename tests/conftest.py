@@ -3,15 +3,21 @@
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from subprocess import TimeoutExpired
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lefleet import CompareRequest, EvaluateRequest, ExpertDemos, TrainRequest, run_stage
+from lefleet.process import child_environment
+from lefleet.stages.lerobot_train import training_environment
+from tests.zygote import Zygote
 
 if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
@@ -46,11 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_children() -> None:
-    """See tests/children/sitecustomize.py."""
+    """See tests/children/sitecustomize.py, and tests/zygote.py."""
     os.sched_getaffinity = lambda _: {0}
     inherited = os.environ.get("PYTHONPATH", "")
     folder = str(Path(__file__).parent / "children")
     os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{inherited}" if inherited else folder
+    # All programs then have the variables of a training, as in a run whose controller is forked.
+    os.environ.update(training_environment("act"))
+    names = {"Popen": Zygote(child_environment()).popen, "TimeoutExpired": TimeoutExpired}
+    sys.modules["lefleet.process.launch"].subprocess = SimpleNamespace(**names)
 
 
 @pytest.fixture

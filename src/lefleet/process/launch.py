@@ -73,16 +73,9 @@ def launch(
         variables.update(handed_down())
     is_fork = may_fork and can_fork(argv, variables)
 
-    def die_with_parent() -> None:
-        if _LIBC is None:
-            return
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def before_exec() -> None:
         if not detached:
-            die_with_parent()
+            die_with(parent)
         if is_fork:
             become(argv, variables)
 
@@ -100,6 +93,15 @@ def launch(
         )
     except OSError as error:
         raise StageFailed(f"Could not start {argv[0]}: {error.strerror}.") from error
+
+
+def die_with(parent: int) -> None:
+    """In a child: be killed when the process `parent` ends, also where it has ended already."""
+    if _LIBC is None:
+        return
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def stop(process: "subprocess.Popen[bytes]", grace_s: float = 5.0) -> None:
