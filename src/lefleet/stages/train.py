@@ -13,6 +13,7 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
 from lefleet.stages.backbone import needed_weights, require_weights
+from lefleet.stages.child_output import failure_of, split_lines
 from lefleet.stages.contract import (
     CONTRACT_FILE,
     contract_of,
@@ -28,14 +29,12 @@ from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,
     Invocation,
-    failure_of,
     log_every,
     lost_device,
     parse_bar,
     parse_metrics,
     read_curve,
     resume_command,
-    split_lines,
     start_command,
 )
 from lefleet.stages.normalisation import as_trained, require_family

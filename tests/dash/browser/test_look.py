@@ -114,7 +114,7 @@ def test_charts_have_other_colours_in_the_dark(opener):
 
 def test_the_legend_of_the_evidence_is_whole_on_a_phone(opener):
     with opener.page("/runs/night/cycles/1", phone=True) as page:
-        for name in ("better above", "won minus lost", "worse below"):
+        for name in ("better from here", "won minus lost", "worse from here"):
             line = page.locator(".chart svg text", has_text=name).first
             line.wait_for(state="attached")
             box, frame = line.bounding_box(), page.locator(".chart svg").first.bounding_box()
