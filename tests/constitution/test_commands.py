@@ -16,7 +16,7 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.stages.lerobot_train import resume_command, start_command
-from tests.constitution.cases import EVAL, OWN_TRAIN, TRAIN, config, dataset, rules, source
+from tests.constitution.cases import OWN_TRAIN, TRAIN, config, dataset, rules, source
 from tests.samples import dataset_record
 
 
@@ -71,13 +71,10 @@ def test_the_command_line_of_a_training_with_everything_that_its_config_names_is
 
 def test_an_evaluation_in_another_environment_is_allowed_to_the_run_that_names_it(own, tmp_path):
     env = {"type": "pusht", "task": "PushT-v0"}
-    flags = {"policy.path": tmp_path / "c", "env.type": "pusht", "env.task": "PushT-v0"}
-    argv = (*EVAL, *(f"--{name}={value}" for name, value in flags.items()))
-    rules = rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path)
-    rules.check_argv(argv)
-    denied(own, *argv, rule="environments")
     named = [f"--env.{name}={value}" for name, value in env.items()]
-    rules.check_argv((sys.executable, "-m", "lefleet", "environment", "probe", *named))
+    argv = (sys.executable, "-m", "lefleet", "environment", "probe", *named)
+    rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path).check_argv(argv)
+    denied(own, *argv, rule="environments")
 
 
 @pytest.mark.parametrize(
@@ -397,8 +394,12 @@ def test_what_a_person_typed_for_one_stage_counts_for_its_command_line(tmp_path)
     denied(typed, *out, rule="commands")
 
 
-def test_an_unknown_flag_of_lerobot_eval_is_denied(own, tmp_path):
-    denied(own, *EVAL, f"--policy.path={tmp_path}", "--trust_remote_code=true", rule="plugins")
+def test_code_from_the_hub_is_denied(own):
+    denied(own, *TRAIN, "--trust_remote_code=true", rule="plugins")
+
+
+def test_lerobots_own_evaluation_is_started_by_nothing_and_allowed_to_nobody(own):
+    denied(own, sys.executable, "-m", "lerobot.scripts.lerobot_eval", rule="commands")
 
 
 def test_a_command_line_is_split_as_python_reads_it():

@@ -650,3 +650,16 @@ def test_variables_that_trainings_need_are_looked_at_before_a_run_begins(changes
     with pytest.raises(Denied, match=f"variables: the environment variable {variable}"):
         few.check_config(config(**changes))
     rules().check_config(config(**changes))
+
+
+def test_flags_of_wandb_are_looked_at_before_a_run_begins():
+    commands = msgspec.to_builtins(packaged())["commands"]
+    arguments = commands["lefleet.compat.train"]["arguments"]
+    kept = {key: rule for key, rule in arguments.items() if not key.startswith("wandb.")}
+    few = rules(commands=commands | {"lefleet.compat.train": {"arguments": kept}})
+    few.check_config(config())
+    denied(
+        lambda: few.check_config(config(track=("wandb",))),
+        "commands.lefleet.compat.train.arguments",
+        "--wandb.enable=true is neither listed nor named",
+    )

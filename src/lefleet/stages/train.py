@@ -102,7 +102,6 @@ def _inputs(request: TrainRequest) -> _Inputs:
     init = find_checkpoint(request.init, "init") if request.init else None
     if init is None:
         require_family(request)
-        require_policy(request.policy_type, "policy_type")
     if request.rename_map and init is None:
         raise BadInput(
             "rename_map: it needs a checkpoint to rename for.",
@@ -110,10 +109,14 @@ def _inputs(request: TrainRequest) -> _Inputs:
         )
     checkpoint = read_policy_config(Path(init.path)) if init else None
     if init and checkpoint:
-        require_policy(checkpoint["type"], "init")
         require_inputs_of(Path(init.path), info["features"], request.rename_map, dataset.root)
     suitability = assess(request, info, Path(dataset.root), checkpoint)
     suitability.require("dataset")
+    # Last of what a person can mend, for it takes longest.
+    if checkpoint:
+        require_policy(checkpoint["type"], "init")
+    else:
+        require_policy(request.policy_type, "policy_type")
     require_weights(needed_weights(request, info, checkpoint))
     return _Inputs(dataset, info, init, suitability)
 
