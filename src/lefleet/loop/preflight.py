@@ -164,8 +164,7 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
 
 
 def _not_installed(config: RunConfig, error: NotInstalled) -> CheckResult:
-    """With the one command that installs all that is missing: it replaces what was installed by
-    an earlier one."""
+    """With the one command that installs all that is missing."""
     families = []
     for number, rung in enumerate(config.ladder):
         with suppress(BadInput):
