@@ -187,7 +187,11 @@ def test_robots_are_shown_as_they_report_beside_their_sessions(lefleet, router, 
         "leg-2", "stalled for 0 s, paused", "0 ms", "0 ms", "12", "2", "0 ms", "0",
         "the queue is empty",
     ]  # fmt: skip
-    assert cells(out, "frozen") == ["frozen", "no answer", "its program runs, but does not answer"]
+    assert cells(out, "frozen") == [
+        "frozen",
+        "? no answer",
+        "its program runs, but does not answer",
+    ]
     heads = [line.split()[0] for line in out.splitlines() if " server " in f"{line} "]
     assert heads == ["service", "robot", "session"]
 

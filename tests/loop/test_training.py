@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from lefleet.errors import BadInput
+from lefleet.loop import preflight
 from lefleet.loop.config import load_config
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.training import require_trainable
 from lefleet.records import Rung
 from lefleet.stages import backbone, extras
+from lefleet.stages.environment_probe import EnvironmentReport
 from tests.cli.conftest import lefleet  # noqa: F401 - a fixture
 from tests.loop.states import config
 
@@ -142,9 +144,16 @@ def test_a_checkpoint_that_takes_more_than_the_simulation_shows_is_refused(tmp_p
 
 
 @pytest.mark.parametrize("flags", [(), ("--plan",)])
-def test_the_command_leaves_nothing_behind(tmp_path, root, lefleet, flags):  # noqa: F811
+def test_the_command_leaves_nothing_behind(
+    tmp_path,
+    root,
+    lefleet,  # noqa: F811
+    monkeypatch,
+    flags,
+):
+    monkeypatch.setattr(preflight, "_ask_about", lambda env, rules: EnvironmentReport())
     (root / "meta" / "stats.json").unlink()
-    code, _, said = lefleet("run", "-c", str(configured(tmp_path, root)), *flags)
+    code, out, err = lefleet("run", "-c", str(configured(tmp_path, root)), *flags)
     assert code == 2
-    assert "collect.root: action: meta/stats.json has no statistics of it" in said
+    assert "collect.root: action: meta/stats.json has no statistics of it" in out + err
     assert not (tmp_path / "runs").exists()
