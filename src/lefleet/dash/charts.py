@@ -23,6 +23,9 @@ _SYMBOLS = {
     "escalate": "roundRect",
 }
 """Of a decision; any other is a circle."""
+_GRID = {"left": 52, "right": 18, "top": 42, "bottom": 46}
+_GRID_WITH_LABELS = _GRID | {"right": 58}
+"""With room for labels behind the last point."""
 
 
 def _base(**parts: Any) -> Options:
@@ -31,7 +34,7 @@ def _base(**parts: Any) -> Options:
     return {
         "animation": False,
         "textStyle": text,
-        "grid": {"left": 52, "right": 18, "top": 42, "bottom": 46},
+        "grid": _GRID,
         "legend": {
             "type": "scroll",
             "top": 0,
@@ -158,6 +161,7 @@ def evidence(path: EvidencePath) -> Options:
         name = "evidence for worse (log10 e)"
         lines.append(_line(name, pairs, [0.0, *path.value_worse], tone["warn"]))
     options = _base(
+        grid=_GRID_WITH_LABELS,
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("won minus lost" if is_success else "log10 of e"),
         series=lines,
@@ -180,11 +184,12 @@ def difference(path: EvidencePath) -> Options:
         "data": [{"yAxis": 0}],
     }
     return _base(
+        grid=_GRID_WITH_LABELS,
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("points", min=-100, max=100),
         series=[
             {**_bound(AT_MOST, pairs, high, tone["accent"]), "markLine": zero},
-            _bound(AT_LEAST, pairs, low, tone["warn"], is_below=True),
+            _bound(AT_LEAST, pairs, low, tone["accent"], is_below=True),
         ],
     )
 
@@ -246,18 +251,16 @@ def _bound(
     *,
     is_below: bool = False,
 ) -> Options:
-    """A bound with its name on its end, above or below the line."""
+    """A bound with a label behind its end, a little above or below it: two may end together."""
     line = _line(style.name, x, y, colour)
     line["lineStyle"]["type"] = list(style.dashes)
     line["endLabel"] = {
         "show": True,
-        "formatter": style.name,
+        "formatter": style.label,
         "color": colour,
         "fontFamily": FONT,
         "fontSize": 12,
-        "align": "right",
-        "verticalAlign": "top" if is_below else "bottom",
-        "distance": 0,
-        "offset": [0, 5 if is_below else -5],
+        "distance": 6,
+        "offset": [0, 6 if is_below else -6],
     }
     return line

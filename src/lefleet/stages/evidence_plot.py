@@ -17,15 +17,16 @@ class BoundStyle(NamedTuple):
     """How a bound looks in every picture of evidence, so that it is told by more than a colour."""
 
     name: str
-    """Written on the line."""
     dashes: tuple[int, ...]
     """Lengths of lines and gaps."""
+    label: str
+    """Written on the line where there is no room for the name."""
 
 
-BETTER = BoundStyle("better from here", (7, 5))
-WORSE = BoundStyle("worse from here", (2, 4))
-AT_MOST = BoundStyle("at most", (7, 5))
-AT_LEAST = BoundStyle("at least", (2, 4))
+BETTER = BoundStyle("better from here", (7, 5), "better")
+WORSE = BoundStyle("worse from here", (2, 4), "worse")
+AT_MOST = BoundStyle("at most", (7, 5), "at most")
+AT_LEAST = BoundStyle("at least", (2, 4), "at least")
 _BLUE, _GREEN, _RED, _GREY = "#1f5fa8", "#2c7d3f", "#b03030", "#999999"
 
 
