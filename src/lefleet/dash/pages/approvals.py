@@ -122,10 +122,10 @@ def _question(view: OpenPage, question: _Question) -> None:
                 "p", "You may look, but not answer: ask for a token with --may approve.", "muted"
             )
             return
+        PlainText("p", "A no asks for your reason before it is sent.", "muted small")
         with box("div", "row actions"):
             button("Yes", lambda: _say(view, asked, approved=True, why=""), "primary")
-            button("No, because …", lambda: _ask_why(view, asked), "danger")
-        PlainText("p", "A no asks for your reason before it is sent.", "muted small")
+            button("No …", lambda: _ask_why(view, asked), "danger")
 
 
 def _promotion(asked: ApprovalRow, cycle: CycleDetail) -> None:
