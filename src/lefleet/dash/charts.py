@@ -150,7 +150,7 @@ def evidence(path: EvidencePath) -> Options:
     is_success = path.metric == "success"
     # A bound is one of the look that it ends at: a gate may have had one look only.
     better = _bound(BETTER, pairs, [path.better[0], *path.better], tone["good"])
-    worse = _bound(WORSE, pairs, [path.worse[0], *path.worse], tone["bad"], is_below=is_success)
+    worse = _bound(WORSE, pairs, [path.worse[0], *path.worse], tone["bad"], is_below=not is_success)
     name = "won minus lost" if is_success else "evidence for better (log10 e)"
     lines = [
         better,
@@ -189,7 +189,7 @@ def difference(path: EvidencePath) -> Options:
         yAxis=_axis("points", min=-100, max=100),
         series=[
             {**_bound(AT_MOST, pairs, high, tone["accent"]), "markLine": zero},
-            _bound(AT_LEAST, pairs, low, tone["accent"], is_below=True),
+            _bound(AT_LEAST, pairs, low, tone["accent"]),
         ],
     )
 
@@ -251,7 +251,8 @@ def _bound(
     *,
     is_below: bool = False,
 ) -> Options:
-    """A bound with a label behind its end, a little above or below it: two may end together."""
+    """A bound with a label behind its end, above it, clear of the axis. Of two that may end
+    together, one has its label below."""
     line = _line(style.name, x, y, colour)
     line["lineStyle"]["type"] = list(style.dashes)
     line["endLabel"] = {
