@@ -261,6 +261,9 @@ def _bound(
         "color": colour,
         "fontFamily": FONT,
         "fontSize": 12,
+        # Over lines of the grid.
+        "backgroundColor": colours()["surface"],
+        "padding": [0, 2],
         "distance": 6,
         "offset": [0, 6 if is_below else -6],
     }
