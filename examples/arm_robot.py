@@ -13,7 +13,7 @@ import numpy as np
 from arm_dataset import FPS, IMAGE, JOINTS, TASK, TRAY, Joints, photograph, random_start
 from numpy.typing import NDArray
 
-from lefleet_client import RemotePolicy, RobotFeatures
+from lefleet_client import RemoteError, RemotePolicy, RobotFeatures
 from lefleet_client.stream import LockStep
 
 
@@ -54,4 +54,7 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--camera", action="store_true", help="send images, too")
-    main(**vars(parser.parse_args()))
+    try:
+        main(**vars(parser.parse_args()))
+    except RemoteError as error:
+        raise SystemExit(f"arm_robot: {error}") from None

@@ -28,6 +28,10 @@ class Unknown(BadInput):
     """What was named does not exist."""
 
 
+class NotInstalled(BadInput):
+    """It needs a library that is not on this machine."""
+
+
 class Denied(LeFleetError):
     """The constitution does not allow it; nothing was started or changed."""
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from lefleet.certs.authority import Authority
 from lefleet.cli.fleet_view import FleetView, tables
 from lefleet.queries.fleet import FleetFound, fleet_status
+from lefleet.queries.words import clock
 from lefleet.server.capture import CapturedModel, CaptureRing, read_captures
 from lefleet.server.manifest import CaptureSettings
 from lefleet_client import wire
@@ -186,7 +187,11 @@ def test_robots_are_shown_as_they_report_beside_their_sessions(lefleet, router, 
         "leg-2", "stalled for 0 s, paused", "0 ms", "0 ms", "12", "2", "0 ms", "0",
         "the queue is empty",
     ]  # fmt: skip
-    assert cells(out, "frozen") == ["frozen", "no answer", "its program runs, but does not answer"]
+    assert cells(out, "frozen") == [
+        "frozen",
+        "? no answer",
+        "its program runs, but does not answer",
+    ]
     heads = [line.split()[0] for line in out.splitlines() if " server " in f"{line} "]
     assert heads == ["service", "robot", "session"]
 
@@ -220,9 +225,11 @@ def test_a_robot_without_news_is_noticed():
     found = FleetFound((), RobotsFound((quiet,), ()))
     shown = Console(width=240)
     with shown.capture() as capture:
-        shown.print(tables(FleetView(found, fleet_status(found, 0.0))))
-    assert "streaming for 2 min 30 s" in capture.get()
-    assert "no news for 1 min 30 s" in capture.get()
+        shown.print(tables(FleetView(found, fleet_status(found, 1_000_000.0))))
+    last = clock(1_000_000.0 - 90.0, with_seconds=True)
+    assert f"? no news since {last}, was streaming" in capture.get()
+    assert "no news for 1 min 30 s: its program may hang" in capture.get()
+    assert "streaming for" not in capture.get()
 
 
 def test_one_service_can_be_looked_at(lefleet, router, servers):

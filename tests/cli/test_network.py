@@ -78,6 +78,16 @@ def test_a_mistake_is_one_line(lefleet, arguments, code, words):
     assert err.count("\n") == 1
 
 
+def test_a_port_that_is_taken_names_the_flag_for_another(lefleet):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        code, _, err = lefleet("router", "--listen", endpoint)
+    assert code == 1
+    assert "another program listens there" in err
+    assert "For instance: --listen tcp/127.0.0.1:" in err
+    assert err.count("\n") == 1
+
+
 def test_with_certificates_only_those_of_the_authority_get_in(tmp_path, port, lefleet):
     authority = trustme.CA()
     ours = _flags(certificates(tmp_path / "ours", authority))

@@ -19,7 +19,6 @@ from lefleet.records import ExpertGrowth, RunConfig, Rung
 
 TRAIN = (sys.executable, "-m", "lerobot.scripts.lerobot_train")
 OWN_TRAIN = (sys.executable, "-m", "lefleet.compat.train")
-EVAL = (sys.executable, "-m", "lerobot.scripts.lerobot_eval")
 
 
 def constitution(**changes: Any) -> Constitution:

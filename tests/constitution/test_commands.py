@@ -1,6 +1,5 @@
 """Final command lines: LeFleet's own pass, and what LeRobot would understand otherwise does not."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,15 +14,9 @@ from lefleet.records import (
     Rung,
     TrainRequest,
 )
-from lefleet.stages.lerobot_train import resume_command, start_command
-from tests.constitution.cases import EVAL, OWN_TRAIN, TRAIN, config, dataset, rules, source
+from lefleet.stages.lerobot_train import start_command
+from tests.constitution.cases import OWN_TRAIN, TRAIN, config, dataset, rules, source
 from tests.samples import dataset_record
-
-
-@pytest.fixture
-def own(tmp_path) -> Rules:
-    """The rules of a run that names nothing but its tasks."""
-    return rules_for(source(), config(), tmp_path)
 
 
 def denied(rules_: Rules, *argv: str, rule: str = "") -> Denied:
@@ -71,13 +64,10 @@ def test_the_command_line_of_a_training_with_everything_that_its_config_names_is
 
 def test_an_evaluation_in_another_environment_is_allowed_to_the_run_that_names_it(own, tmp_path):
     env = {"type": "pusht", "task": "PushT-v0"}
-    flags = {"policy.path": tmp_path / "c", "env.type": "pusht", "env.task": "PushT-v0"}
-    argv = (*EVAL, *(f"--{name}={value}" for name, value in flags.items()))
-    rules = rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path)
-    rules.check_argv(argv)
-    denied(own, *argv, rule="environments")
     named = [f"--env.{name}={value}" for name, value in env.items()]
-    rules.check_argv((sys.executable, "-m", "lefleet", "environment", "probe", *named))
+    argv = (sys.executable, "-m", "lefleet", "environment", "probe", *named)
+    rules_for(source(), config(evaluate=EvaluatePlan(env=env)), tmp_path).check_argv(argv)
+    denied(own, *argv, rule="environments")
 
 
 @pytest.mark.parametrize(
@@ -282,102 +272,6 @@ def test_a_name_of_the_hub_is_not_the_runs_own_because_it_works_in_its_folder(
     own.check_argv((*TRAIN, f"--policy.path={name}"))
 
 
-def saved(folder: Path, **changes) -> Path:
-    """A checkpoint's folder with the settings of its training, as LeRobot writes them."""
-    content = {
-        "dataset": {"repo_id": "local/data", "root": str(folder.parent / "data"), "episodes": None},
-        "env": None,
-        "policy": {"type": "act", "push_to_hub": False, "repo_id": None, "pretrained_path": None},
-        "output_dir": str(folder.parent),
-        "steps": 100,
-        "batch_size": 8,
-        "wandb": {"enable": False, "mode": None},
-        "job": {"target": None, "image": "x"},
-        "image_transforms": {},
-    }
-    for key, value in changes.items():
-        section, _, name = key.partition("__")
-        if name:
-            content[section] = {**(content.get(section) or {}), name: value}
-        else:
-            content[section] = value
-    file = folder / "pretrained_model" / "train_config.json"
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(content))
-    return folder
-
-
-def test_wandb_offline_sends_nothing_and_is_allowed(own, tmp_path):
-    dataset(tmp_path / "data")
-    own.check_argv((*TRAIN, "--wandb.enable=true", "--wandb.mode=offline"))
-    saved(tmp_path / "000100", wandb={"enable": True, "mode": "offline"})
-    request = TrainRequest(dataset="d", wandb=True)
-    command = resume_command(request, tmp_path / "000100", policy_type="act")
-    own.check_argv(command.argv, command.environment)
-    denied(own, *command.argv, "--wandb.mode=online", rule="uploads")
-    denied(own, *TRAIN, "--wandb.enable=true", "--wandb.mode=online", rule="uploads")
-    denied(own, *TRAIN, "--wandb.enable=true", "--wandb.mode=null", rule="uploads")
-
-
-def test_a_training_is_resumed_with_the_settings_of_its_own_checkpoint(own, tmp_path):
-    dataset(tmp_path / "data")
-    plugin = "--policy.discover_packages_path=lefleet.sim"
-    request = TrainRequest(dataset="d", extra_args=(plugin,))
-    command = resume_command(request, saved(tmp_path / "000100"), policy_type="act")
-    own.check_argv(command.argv, command.environment)
-
-
-@pytest.mark.parametrize(
-    ("changes", "rule"),
-    [
-        ({"dataset__root": "/elsewhere"}, "datasets"),
-        ({"dataset__root": None, "dataset__repo_id": "other/data"}, "datasets"),
-        ({"policy__pretrained_path": "/elsewhere"}, "checkpoints"),
-        ({"policy__path": "other/weights"}, "checkpoints"),
-        ({"policy__push_to_hub": True}, "uploads"),
-        ({"env": {"type": "pusht"}}, "environments"),
-        ({"env": {"type": "gym_manipulator", "robot": {"type": "so101_follower"}}}, "environments"),
-        ({"env": "include /tmp/env.yaml"}, "config_paths"),
-        ({"env": "/tmp/env.yaml"}, "commands"),
-        ({"policy": "{type: act}"}, "commands"),
-        ({"output_dir": "/elsewhere"}, "commands"),
-        ({"output_dir": None}, "commands"),
-        ({"output_dir": ""}, "commands"),
-        ({"steps": 10**9}, "caps.steps"),
-        ({"steps": "include /tmp/steps.yaml"}, "config_paths"),
-        ({"wandb__enable": True}, "uploads"),
-        ({"job__target": "a10g-small"}, "uploads"),
-        ({"config_path": "/tmp/x.json"}, "config_paths"),
-        ({"plugin__discover_packages_path": "evil"}, "plugins"),
-    ],
-)
-def test_a_config_file_may_not_say_what_a_flag_may_not(own, tmp_path, changes, rule):
-    dataset(tmp_path / "data")
-    checkpoint = saved(tmp_path / "000100", **changes)
-    command = resume_command(TrainRequest(dataset="d"), checkpoint, policy_type="act")
-    denied(own, *command.argv, rule=rule)
-
-
-def test_a_config_file_outside_or_of_another_kind_is_denied(own, tmp_path):
-    dataset(tmp_path / "data")
-    saved(tmp_path / "000100")
-    (tmp_path / "settings.yaml").write_text("steps: 5")
-    (tmp_path / "broken.json").write_text("{")
-    for name in ("settings.yaml", "broken.json", "missing.json", "000100"):
-        denied(own, *TRAIN, f"--config_path={tmp_path / name}", rule="config_paths")
-    elsewhere = rules_for(source(), config(), tmp_path / "runs")
-    inside = tmp_path / "runs" / "link.json"
-    inside.parent.mkdir()
-    inside.symlink_to(tmp_path / "000100" / "pretrained_model" / "train_config.json")
-    denied(elsewhere, *TRAIN, f"--config_path={inside}", rule="config_paths")
-
-
-def test_a_folder_for_config_path_is_read_as_lerobot_reads_it(own, tmp_path):
-    dataset(tmp_path / "data")
-    folder = saved(tmp_path / "000100", steps=10**9) / "pretrained_model"
-    denied(own, *TRAIN, f"--config_path={folder}", rule="caps.steps")
-
-
 @pytest.mark.parametrize("name", ["PYTHONPATH", "LD_PRELOAD", "PATH", "HF_ENDPOINT", "PYTHONHOME"])
 def test_a_variable_that_is_not_listed_may_not_be_set(own, name):
     worker = (sys.executable, "-m", "lefleet.rollouts.worker", "cpu")
@@ -397,8 +291,12 @@ def test_what_a_person_typed_for_one_stage_counts_for_its_command_line(tmp_path)
     denied(typed, *out, rule="commands")
 
 
-def test_an_unknown_flag_of_lerobot_eval_is_denied(own, tmp_path):
-    denied(own, *EVAL, f"--policy.path={tmp_path}", "--trust_remote_code=true", rule="plugins")
+def test_code_from_the_hub_is_denied(own):
+    denied(own, *TRAIN, "--trust_remote_code=true", rule="plugins")
+
+
+def test_lerobots_own_evaluation_is_started_by_nothing_and_allowed_to_nobody(own):
+    denied(own, sys.executable, "-m", "lerobot.scripts.lerobot_eval", rule="commands")
 
 
 def test_a_command_line_is_split_as_python_reads_it():

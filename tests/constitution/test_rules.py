@@ -33,7 +33,6 @@ from lefleet.records import (
     ImproveRequest,
     NotifyPlan,
     ProfileRequest,
-    Proposal,
     ProposePlan,
     Rung,
     TrainRequest,
@@ -261,201 +260,6 @@ def test_a_person_who_names_a_stages_folder_names_the_data_that_its_record_tells
     denied(lambda: typed._checks.dataset("/other"), "datasets")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Kill the lights.",
-        "grab the WEAPON",
-        "use a gun-shaped tool",
-        "k\u200bill the process",
-        "\uff4b\uff49\uff4c\uff4c the process",
-        "pick_up_the_weapon",
-        "ki\u0307ll the lights",
-    ],
-)
-def test_a_forbidden_word_is_found_however_it_is_written(text):
-    denied(
-        lambda: rules().check_tasks(["push", text]), "tasks.forbidden_words", repr(text[:9])[1:-1]
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["drill a hole", "skilled pick-place", "begun", "push the attacker"]
-)
-def test_a_part_of_a_word_is_not_the_word(text):
-    rules().check_tasks([text])
-
-
-def test_several_words_are_forbidden_only_in_a_row():
-    strict = rules(tasks={"forbidden_words": ["hand over"]})
-    denied(lambda: strict.check_tasks(["Hand  over the cup"]), "tasks.forbidden_words")
-    strict.check_tasks(["move the hand slowly over the cup"])
-
-
-def test_a_long_task_and_one_that_is_not_listed_are_denied():
-    strict = rules(tasks={"max_length": 10, "allowed": ["push", "fold *"]})
-    strict.check_tasks(["push", "fold it"])
-    denied(lambda: strict.check_tasks(["fold " + "x" * 10]), "tasks.max_length", "15 characters")
-    denied(lambda: strict.check_tasks(["pull"]), "tasks.allowed", "pull")
-
-
-@pytest.mark.parametrize(
-    "subject",
-    [
-        config(tasks=("stab the bag",)),
-        config(collect=DatasetSource(repo_id="a/b", tasks=("stab the bag",))),
-        ExpertDemos(tasks=("stab the bag",)),
-        EvaluateRequest(checkpoint="/c", tasks=("stab the bag",)),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_words_are_forbidden_in_every_place_that_names_a_task(subject, tmp_path):
-    if isinstance(subject, type(config())):
-        own = rules_for(source(), subject, tmp_path)
-        denied(lambda: own.check_config(subject), "tasks.forbidden_words")
-    else:
-        own = rules_for_request(source(), subject, tmp_path)
-        denied(lambda: own.check_request(subject), "tasks.forbidden_words")
-
-
-def test_a_proposal_keeps_to_words_and_caps():
-    proposal = Proposal(
-        cycle=1, action="demonstrations", episodes={"push": 9}, source="model", why="it fails"
-    )
-    rules(caps={"episodes_per_task": 9}).check_proposal(proposal)
-    limited = rules(caps={"episodes_per_task": 8})
-    denied(lambda: limited.check_proposal(proposal), "caps.episodes_per_task", "push is 9")
-    strict = rules(tasks={"forbidden_words": ["push"]})
-    denied(lambda: strict.check_proposal(proposal), "tasks.forbidden_words")
-
-
-HARDWARE_ENVS = [
-    {"type": "gym_manipulator"},
-    {"type": "gym_manipulator", "robot.type": "so101_follower"},
-    {"type": "mine", "robot.type": "so101_follower"},
-    {"type": "mine", "robot.port": "/dev/ttyACM0"},
-    {"type": "mine", "robot": "{type: so101_follower}"},
-    {"type": "mine", "teleop.type": "so101_leader"},
-    {"type": "mine", "inner.robot.type": "so101_follower"},
-]
-
-
-@pytest.mark.parametrize("env", HARDWARE_ENVS, ids=str)
-def test_an_environment_around_a_robot_counts_as_hardware(env, tmp_path):
-    run = config(evaluate=EvaluatePlan(env=env))
-    request = EvaluateRequest(checkpoint=str(tmp_path / "c"), env=env)
-    own = rules_for(source(), run, tmp_path)
-    assert own.uses_hardware(run)
-    assert own.uses_hardware(request)
-    denied(lambda: own.check_config(run), "real_hardware")
-    denied(lambda: own.check_request(request), "real_hardware")
-
-
-def test_flags_of_a_training_may_name_a_robot_too(tmp_path):
-    run = config(ladder=(Rung(name="a", extra_args=("--env.type=gym_manipulator",)),))
-    own = rules_for(source(), run, tmp_path)
-    assert own.uses_hardware(run)
-    denied(lambda: own.check_config(run), "real_hardware")
-
-
-@pytest.mark.parametrize(
-    "env",
-    [{}, {"type": "pusht"}, {"type": "gym_manipulator", "robot.type": "lefleet_sim"}],
-    ids=str,
-)
-def test_a_simulation_is_no_hardware(env, tmp_path):
-    run = config(evaluate=EvaluatePlan(env=env))
-    own = rules_for(source(), run, tmp_path)
-    assert not own.uses_hardware(run)
-    own.check_config(run)
-
-
-def test_real_hardware_may_be_allowed_by_type(tmp_path):
-    env = {"type": "gym_manipulator", "robot.type": "so101_follower"}
-    run = config(evaluate=EvaluatePlan(env=env))
-    rules_for(source(real_hardware=True), run, tmp_path).check_config(run)
-    robots = {"simulated": [], "allowed": ["koch_*"]}
-    other = rules_for(source(real_hardware=True, robots=robots), run, tmp_path)
-    denied(lambda: other.check_config(run), "robots.allowed", "so101_follower", "koch_*")
-
-
-ROLLOUT = RolloutFacts(
-    robot=("lefleet_sim",),
-    teleoperator=("keyboard",),
-    checkpoint="me/weights",
-    plugins=("my_robot",),
-    config_paths=("/x.yaml",),
-    datasets=("me/data",),
-    tasks=("Push.",),
-    uploads=True,
-)
-
-
-def test_a_rollout_in_simulation_that_a_person_typed_is_allowed():
-    rules(ROLLOUT.grants()).check_rollout(ROLLOUT)
-
-
-@pytest.mark.parametrize(
-    ("change", "rule"),
-    [
-        ({"robot": ("so101_follower",)}, "real_hardware"),
-        ({"teleoperator": ("so101_leader",)}, "real_hardware"),
-        ({"tasks": ("Kill it.",)}, "tasks.forbidden_words"),
-    ],
-)
-def test_what_a_person_types_does_not_lift_hardware_and_words(change, rule):
-    facts = msgspec.structs.replace(ROLLOUT, **change)
-    error = denied(lambda: rules(facts.grants()).check_rollout(facts), rule)
-    assert "test.yaml" in error.remedy
-
-
-@pytest.mark.parametrize(
-    ("kept", "rule"),
-    [
-        ({"plugins": ("my_robot",)}, "plugins"),
-        ({"config_paths": ("/x.yaml",)}, "config_paths"),
-        ({"checkpoint": "me/weights"}, "checkpoints"),
-        ({"datasets": ("me/data",)}, "datasets"),
-        ({"uploads": True}, "uploads"),
-    ],
-)
-def test_without_own_config_a_rollout_needs_everything_listed(kept, rule):
-    facts = RolloutFacts(robot=("lefleet_sim",), **kept)
-    denied(lambda: rules(facts.grants(), own_config=False).check_rollout(facts), rule)
-
-
-@pytest.mark.parametrize("named", ["so100_follower", "so101_follower"])
-def test_a_type_with_two_names_may_be_allowed_under_either_and_is_simulated_under_both(named):
-    facts = RolloutFacts(robot=("so100_follower", "so101_follower"))
-    rules(real_hardware=True, robots={"allowed": [named]}).check_rollout(facts)
-    listed = rules(robots={"simulated": [named]})
-    error = denied(lambda: listed.check_rollout(facts), "real_hardware")
-    assert "so100_follower and so101_follower to robots.simulated" in error.remedy
-    rules(robots={"simulated": ["so10?_follower"]}).check_rollout(facts)
-    denied(
-        lambda: rules().check_rollout(facts), "real_hardware", "so100_follower", "so101_follower"
-    )
-
-
-@pytest.mark.parametrize("name", ["keyboard", "gamepad", "phone", "lefleet_sim_expert"])
-def test_a_robot_with_the_name_of_a_simulated_teleoperator_is_real(name, tmp_path):
-    rules().check_rollout(RolloutFacts(robot=("lefleet_sim",), teleoperator=(name,)))
-    denied(lambda: rules().check_rollout(RolloutFacts(robot=(name,))), "real_hardware", name)
-    env = {"type": "mine", "robot.type": name}
-    run = config(evaluate=EvaluatePlan(env=env))
-    own = rules_for(source(), run, tmp_path)
-    assert own.uses_hardware(run)
-    denied(lambda: own.check_config(run), "real_hardware")
-    operated = EvaluateRequest(checkpoint="/c", env={"type": "mine", "teleop.type": name})
-    assert not own.uses_hardware(operated)
-
-
-def test_a_teleoperator_with_the_name_of_a_simulated_robot_is_real():
-    facts = RolloutFacts(robot=("lefleet_sim",), teleoperator=("lefleet_sim",))
-    error = denied(lambda: rules().check_rollout(facts), "real_hardware")
-    assert "robots.simulated_teleoperators" in error.remedy
-
-
 def test_a_server_loads_what_its_manifest_names_and_nothing_else():
     own = Grants(checkpoints=("me/weights", "me/adapter"), plugins=("my_policy",))
     allowed = rules(own)
@@ -531,11 +335,10 @@ def test_the_file_is_no_part_of_the_digest():
     assert one.digest != Rules(constitution=packaged(), grants=Grants(plugins=("x",))).digest
 
 
-words = st.text(min_size=1, max_size=12)
-
-
 @settings(max_examples=200, deadline=None)
-@given(text=words, number=st.integers(1, 10**9), cap=st.integers(1, 10**9))
+@given(
+    text=st.text(min_size=1, max_size=12), number=st.integers(1, 10**9), cap=st.integers(1, 10**9)
+)
 def test_a_number_passes_exactly_up_to_its_cap(text, number, cap):
     limited = rules(caps={"steps": cap}, tasks={})
     asked = TrainRequest(dataset="/d", steps=number)
@@ -544,12 +347,6 @@ def test_a_number_passes_exactly_up_to_its_cap(text, number, cap):
         granted.check_request(asked)
     else:
         denied(lambda: granted.check_request(asked), "caps.steps", str(number), str(cap))
-
-
-@settings(max_examples=200, deadline=None)
-@given(before=words, after=words)
-def test_a_forbidden_word_between_others_is_always_found(before, after):
-    denied(lambda: rules().check_tasks([f"{before} weapon {after}"]), "tasks.forbidden_words")
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
@@ -591,19 +388,6 @@ def test_environments_with_the_name_of_an_arm_or_code_on_the_hub_need_no_edit(en
 def test_dashes_in_ones_own_flags_are_understood_as_lerobot_does(tmp_path):
     own = config(ladder=(Rung(name="a", extra_args=("--policy.my-key=3",)),))
     rules_for(source(), own, tmp_path).check_config(own)
-
-
-@pytest.mark.parametrize("tasks", [("push",), ("easy3",), ("push-v3",)])
-def test_a_set_is_judged_by_its_tasks_and_a_task_by_its_text(tasks):
-    for word in ("push", "puck"):
-        with pytest.raises(Denied, match=rf"contains '{word}'"):
-            rules(tasks={"forbidden_words": [word]}).check_tasks(tasks)
-    rules(tasks={"allowed": ["push", "pick-place", "door-open"]}).check_tasks(tasks)
-
-
-def test_a_set_with_a_task_that_is_not_allowed_is_denied():
-    with pytest.raises(Denied, match=r"tasks\.allowed: the task 'door-open'"):
-        rules(tasks={"allowed": ["push", "pick-place"]}).check_tasks(("easy3",))
 
 
 @pytest.mark.parametrize(
@@ -650,3 +434,16 @@ def test_variables_that_trainings_need_are_looked_at_before_a_run_begins(changes
     with pytest.raises(Denied, match=f"variables: the environment variable {variable}"):
         few.check_config(config(**changes))
     rules().check_config(config(**changes))
+
+
+def test_flags_of_wandb_are_looked_at_before_a_run_begins():
+    commands = msgspec.to_builtins(packaged())["commands"]
+    arguments = commands["lefleet.compat.train"]["arguments"]
+    kept = {key: rule for key, rule in arguments.items() if not key.startswith("wandb.")}
+    few = rules(commands=commands | {"lefleet.compat.train": {"arguments": kept}})
+    few.check_config(config())
+    denied(
+        lambda: few.check_config(config(track=("wandb",))),
+        "commands.lefleet.compat.train.arguments",
+        "--wandb.enable=true is neither listed nor named",
+    )

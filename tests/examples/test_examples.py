@@ -117,6 +117,14 @@ def test_a_server_refuses_a_robot_that_is_not_the_policys(endpoints):
     assert ended.stdout == ""
 
 
+def test_the_arm_says_in_one_line_why_a_server_refuses_it(endpoints):
+    program = [sys.executable, EXAMPLES / "arm_robot.py", endpoints["sawyer"]]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=SLOW_S, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1].startswith("arm_robot: ")
+    assert "Traceback" not in ended.stderr
+
+
 def test_an_arm_of_ones_own_learns_from_its_joints_alone(tmp_path):
     """From data to a robot that ends where it should: nothing but joints, in degrees."""
     data = tmp_path / "data"

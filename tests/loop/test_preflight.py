@@ -121,6 +121,25 @@ def test_an_environment_that_cannot_be_made_is_refused_with_its_remedy(tmp_path,
     assert refused.value.remedy == remedy
 
 
+def test_one_command_installs_all_that_is_missing(tmp_path, environment, monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    ladder = (Rung(name="a", policy_type="smolvla"), Rung(name="b", policy_type="pi05"))
+    of = config(ladder=ladder, evaluate=EvaluatePlan(env={"type": "aloha"}))
+    lines = list(result_lines(examine_config(tmp_path, of).results))
+    assert [line for line in lines if "->" in line] == [
+        '         -> Run: make env EXTRAS="smolvla pi aloha"'
+    ]
+
+
+def test_a_checkpoint_that_takes_more_than_the_environment_shows(tmp_path, environment):
+    inputs = {"observation.force": {"type": "STATE", "shape": [3]}}
+    saved = {"type": "act", "input_features": inputs}
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    of = config(evaluate=IN_OURS, ladder=(Rung(name="a", init=str(tmp_path)),))
+    with pytest.raises(BadInput, match=r"^ladder\[0\].init: the policy takes observation.force"):
+        examine_config(tmp_path, of).require_ok()
+
+
 def test_a_missing_package_of_an_environment_is_found_without_a_process(
     tmp_path, environment, monkeypatch
 ):
@@ -128,7 +147,7 @@ def test_a_missing_package_of_an_environment_is_found_without_a_process(
     found = examine_config(tmp_path, config(evaluate=EvaluatePlan(env={"type": "pusht"})))
     with pytest.raises(BadInput, match=r"^evaluate\.env\.type: pusht needs gym_pusht") as refused:
         found.require_ok()
-    assert refused.value.remedy == f"Run: {install_command(extra_of_environment('pusht'))}"
+    assert refused.value.remedy == f"Run: {install_command([extra_of_environment('pusht')])}"
     assert environment["asked"] == []
 
 
@@ -147,7 +166,7 @@ def test_every_rung_is_looked_at_and_further_problems_are_counted(
     with pytest.raises(BadInput, match=r"ladder\[1\]\.policy_type: pi05 needs transf") as refused:
         found.require_ok()
     assert refused.value.remedy == (
-        f"Run: {install_command(extra_of_policy('pi05'))} And 1 further problem."
+        f"Run: {install_command([extra_of_policy('pi05')])} And 1 further problem."
     )
     assert [one.name for one in found.besides_first_problem()] == ["ladder[2].init"]
 

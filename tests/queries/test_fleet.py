@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from lefleet.errors import LeFleetError
 from lefleet.queries.fleet import FleetFound, FleetMemory, fleet_status
 from lefleet.queries.fleet_watch import FleetWatch
+from lefleet.queries.words import clock
 from lefleet_client.remote import RemotePolicy, RobotReport, RobotsFound, example_observation
 from lefleet_client.stream import ActionStream, StreamSettings
 from lefleet_client.testing import MemoryNetwork, MemoryTransport
@@ -112,6 +113,17 @@ def test_a_silent_robot_keeps_what_was_known_of_it():
     assert (card.state_text, card.trouble_since) == ("no answer for 10 s", NOW + 2)
     (card,) = memory.look(found(robot("arm 1", server="left")), NOW + 13).robots
     assert (card.trouble, card.state) == ("none", "streaming")
+
+
+def test_the_last_state_of_a_robot_without_news_is_not_its_state_now():
+    memory = FleetMemory()
+    memory.look(found(robot("a", server="left")), NOW)
+    (card,) = memory.look(found(robot("a", server="left", state_s=3.0, age_s=8.0)), NOW + 8).robots
+    assert (card.state, card.since_s, card.trouble_since) == ("silent", 8.0, NOW)
+    assert card.state_text == f"no news since {clock(NOW, with_seconds=True)}, was streaming"
+    assert not card.is_heard()
+    (card,) = memory.look(found(robot("a", server="left")), NOW + 9).robots
+    assert (card.state, card.trouble, card.is_heard()) == ("streaming", "none", True)
 
 
 def test_invented_robots_do_not_fill_the_memory():

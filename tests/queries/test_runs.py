@@ -17,6 +17,7 @@ from lefleet.records import ApprovalAnswer
 from tests.cli.test_view import controlled
 from tests.ledger.ledgers import REQUEST, execute
 from tests.loop.states import config, decision, proposal, record
+from tests.stages.test_child_output import TORCHCODEC
 
 
 @pytest.fixture
@@ -139,6 +140,13 @@ def test_why_a_run_failed_with_the_last_lines_of_its_stage(ledger, reader, tmp_p
     assert "line 49" in found.log
     assert "line 10" not in found.log
     assert (found.command, found.may_resume) == ("lefleet resume a", True)
+    assert found.remedy.startswith(f"Read {log}, correct the cause, then resume it")
+
+
+def test_harmless_reports_do_not_fill_the_end_of_a_log(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text(f"before\n{TORCHCODEC}Error: no space left\n")
+    assert tail(log) == ("before", "Error: no space left")
 
 
 def test_the_flow_shows_what_is_done_what_waits_and_what_comes(ledger, reader):

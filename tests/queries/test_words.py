@@ -1,8 +1,10 @@
 """The words that terminal, pages and reports share."""
 
+from pathlib import Path
+
 import pytest
 
-from lefleet.queries.words import budget
+from lefleet.queries.words import budget, explained, shown_path
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,18 @@ from lefleet.queries.words import budget
 )
 def test_a_budget_is_said_in_units_of_people(name, used, limit, words):
     assert budget(name, used, limit) == words
+
+
+def test_terms_are_explained_where_they_are_used():
+    (share,) = explained("p = 0.001 at level 0.02, its share", "")
+    assert share.startswith("Share: the part of the run's error budget")
+    (rung,) = explained("the next rung?")
+    assert rung.startswith("Rung: one entry of the config's ladder")
+    assert explained("nothing special, only shared") == []
+
+
+def test_files_of_the_usual_folder_are_named_from_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "runs" / "a" / "log.txt"
+    assert shown_path(log, tmp_path / "runs") == Path("runs/a/log.txt")
+    assert shown_path(log, tmp_path) == log

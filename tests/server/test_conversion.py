@@ -23,7 +23,6 @@ def test_all_images_are_checked_before_any_is_decoded():
         policy_request(
             observation,
             contract=CONTRACT,
-            announced=CONTRACT.cameras,
             robot_type="",
             default_task="",
             seed=0,

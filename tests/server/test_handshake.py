@@ -52,11 +52,6 @@ def test_a_robot_that_fits_is_accepted_without_a_warning():
         ({"vectors": {STATE: ("shoulder.pos",)}}, "vectors", "1 columns on the robot, 3"),
         ({"vectors": {}}, "vectors", "also needs observation.state"),
         (
-            {"vectors": {**RULES.contract.vectors, "observation.force": ("x",)}},
-            "vectors",
-            "takes no observation.force",
-        ),
-        (
             {"cameras": {"observation.images.side": (480, 640, 3)}},
             "cameras",
             "also needs camera observation.images.top",

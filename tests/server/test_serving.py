@@ -171,9 +171,8 @@ def test_copying_processors_holds_up_no_handshake_and_no_other_robot(checkpoint,
     assert all(name.startswith("prepare-") for name in watched.made_by)
 
 
-def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(
-    checkpoint_of, policy_of
-):
+def test_what_the_policy_does_not_know_is_ignored_and_warned_of_once(checkpoint_of, policy_of):
+    """Our client refuses to send what was not announced; another program may."""
     folder, policy = checkpoint_of("act_images"), policy_of("act_images")
     other = "observation.images.other"
     side = np.zeros((24, 32, 3), np.uint8)
@@ -182,21 +181,44 @@ def test_an_image_that_was_not_announced_and_is_not_known_is_refused_by_name(
         heard = bench.listen("arm")
         seen = observation(policy, seed=1)
         images = {key: value for key, value in seen.items() if value.dtype == np.uint8}
+        vectors = {key: value for key, value in seen.items() if key not in images}
+        vectors["observation.flag"] = np.zeros(2, np.float32)
         body = wire.Observation(
-            vectors={k: wire.encode_tensor(v) for k, v in seen.items() if k not in images},
+            vectors={key: wire.encode_tensor(value) for key, value in vectors.items()},
             images=wire.encode_images({**images, other: side}, quality=0),
         )
-        sender.send(1, body=wire.OBSERVATION.encode(body))
-        eventually(lambda: heard)
-        event = wire.EVENT.decode(heard[0].payload)
-        assert f"{other}: the policy does not know this image" in event.reason
-        assert tiny.TOP in event.reason
-        features = RobotFeatures.of(policy.contract)
-        cameras = {**features.cameras, other: (24, 32, 3)}
-        announced = dataclasses.replace(features, cameras=cameras)
-        with bench.robot("arm with three", robot=announced) as robot:
-            assert other in " ".join(robot.ack.warnings)
-            robot.infer(seen | {other: side})
+        for number in (1, 2):
+            sender.send(number, body=wire.OBSERVATION.encode(body))
+            eventually(lambda number=number: len(heard) == number)
+        chunks = [wire.CHUNK.decode(one.payload) for one in heard]
+        assert [one.seq_id for one in chunks] == [1, 2]
+        (session,) = bench.service.status(with_clients=True).clients
+        (warning,) = session.warnings
+        assert warning.startswith(f"observation.flag, {other}: ignored, the policy takes ")
+        sender.robot.close()
+
+
+def test_what_is_announced_and_not_known_is_ignored_and_warned_of_in_the_ack(
+    checkpoint_of, policy_of
+):
+    folder, policy = checkpoint_of("act_images"), policy_of("act_images")
+    camera, force = "observation.images.other", "observation.force"
+    features = RobotFeatures.of(policy.contract)
+    announced = dataclasses.replace(
+        features,
+        cameras={**features.cameras, camera: (24, 32, 3)},
+        vectors={**features.vectors, force: ("x", "y")},
+    )
+    seen = observation(policy, seed=1)
+    more = {camera: np.zeros((24, 32, 3), np.uint8), force: np.ones(2, np.float32)}
+    with Bench(folder, policy) as bench, bench.robot("arm", robot=announced) as robot:
+        said = " ".join(robot.ack.warnings)
+        assert f"the policy does not look through {camera}" in said
+        assert f"the policy takes no {force}" in said
+        chunk = robot.infer(seen | more, noise_seed=5)
+        (session,) = bench.service.status(with_clients=True).clients
+        assert session.warnings == robot.ack.warnings
+        assert chunk.robot.tobytes() == robot.infer(seen, noise_seed=5).robot.tobytes()
 
 
 def test_a_request_of_an_earlier_episode_is_answered_with_the_reason(checkpoint, policy):
@@ -276,19 +298,6 @@ def test_a_request_that_does_not_fit_is_refused_by_name(checkpoint, policy, spoi
         assert robot.infer(observation(policy, 1)).robot.shape[1] == len(
             policy.contract.action_names
         )
-
-
-def test_a_vector_that_is_not_known_is_refused_by_name(checkpoint, policy):
-    """Our client does not send one; another program may."""
-    seen = observation(policy, 1) | {"observation.other": np.zeros(2, np.float32)}
-    body = wire.Observation(vectors={key: wire.encode_tensor(one) for key, one in seen.items()})
-    with Bench(checkpoint, policy) as bench:
-        sender = Sender(bench, policy, "arm")
-        heard = bench.listen("arm")
-        sender.send(1, body=wire.OBSERVATION.encode(body))
-        eventually(lambda: heard)
-        event = wire.EVENT.decode(heard[0].payload)
-    assert "observation.other: the policy does not know it" in event.reason
 
 
 def test_a_policy_that_fails_is_an_answer_and_not_the_end(checkpoint, policy):

@@ -1,110 +1,28 @@
 """A stage's folder and its journal: used by one, cut off anywhere, committed once."""
 
 import errno
-import fcntl
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, stop
 from lefleet.records import (
     CompareRequest,
-    EpisodeRecord,
     EvaluateRequest,
     ExpertDemos,
     TrainRequest,
 )
 from lefleet.stages.folder import (
-    Journal,
     StageFolder,
     read_record,
     read_request,
-    set_aside,
     write_durably,
 )
-from tests.samples import dataset_record, episode
-
-LINES = [episode("push", 1), episode("tür-auf", 2, video='a "quoted"\nname'), episode("reach", 3)]
-
-
-def write(path, lines) -> bytes:
-    with Journal(path, EpisodeRecord) as journal:
-        for line in lines:
-            journal.append(line)
-    return path.read_bytes()
-
-
-def read(path) -> list[EpisodeRecord]:
-    with Journal(path, EpisodeRecord) as journal:
-        return journal.lines
-
-
-def test_a_new_journal_is_empty(tmp_path):
-    assert read(tmp_path / "j") == []
-
-
-def test_what_was_appended_is_there_at_the_next_opening(tmp_path):
-    write(tmp_path / "j", LINES)
-    assert read(tmp_path / "j") == LINES
-
-
-def test_cut_at_any_byte_the_complete_lines_survive_and_appending_goes_on(tmp_path):
-    path = tmp_path / "j"
-    whole = write(path, LINES)
-    for cut in range(len(whole) + 1):
-        path.write_bytes(whole[:cut])
-        intact = LINES[: whole[:cut].count(b"\n")]
-        write(path, [episode("after", 9)])
-        assert read(path) == [*intact, episode("after", 9)], cut
-
-
-@given(garbage=st.binary(min_size=1).filter(lambda data: b"\n" not in data))
-def test_garbage_after_the_last_line_is_dropped(tmp_path_factory, garbage):
-    path = tmp_path_factory.mktemp("journal") / "j"
-    whole = write(path, LINES[:1])
-    path.write_bytes(whole + garbage)
-    assert read(path) == LINES[:1]
-    assert path.read_bytes() == whole
-
-
-def test_a_complete_line_that_cannot_be_read_is_an_error_and_nothing_is_lost(tmp_path):
-    path = tmp_path / "j"
-    first, _, third = write(path, LINES).splitlines(keepends=True)
-    damaged = first + b"{}\n" + third
-    path.write_bytes(damaged)
-    with pytest.raises(BadInput, match="line 2"):
-        read(path)
-    assert path.read_bytes() == damaged
-
-
-def test_a_line_is_synced_to_disk_when_append_returns(tmp_path, monkeypatch):
-    path = tmp_path / "j"
-    synced = []
-    real = os.fsync
-
-    def fsync(descriptor: int) -> None:
-        real(descriptor)
-        synced.append(path.read_bytes())
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with Journal(path, EpisodeRecord) as journal:
-        journal.append(LINES[0])
-        assert synced == [path.read_bytes()]
-        assert synced[0].endswith(b"\n")
-
-
-def test_lines_show_what_was_appended_since_opening(tmp_path):
-    write(tmp_path / "j", LINES[:1])
-    with Journal(tmp_path / "j", EpisodeRecord) as journal:
-        journal.append(LINES[1])
-        assert journal.lines == LINES[:2]
-
+from tests.samples import dataset_record
 
 REQUEST = ExpertDemos(tasks=("push",), episodes_per_task=1)
 ENTER = """
@@ -283,81 +201,6 @@ def test_fresh_removes_what_an_interrupted_run_left(tmp_path):
         (tmp_path / "dataset" / "meta").mkdir(parents=True)
         assert stage.fresh("dataset") == tmp_path / "dataset"
         assert not (tmp_path / "dataset").exists()
-
-
-def test_a_folder_that_is_set_aside_keeps_everything_and_makes_room(tmp_path):
-    for number in (1, 2):
-        with StageFolder(tmp_path / "a", REQUEST) as stage:
-            stage.log.write_text(f"attempt {number}")
-        kept = set_aside(tmp_path / "a")
-        assert kept == tmp_path / f"a-before-{number}"
-        assert (kept / "log.txt").read_text() == f"attempt {number}"
-        assert not (tmp_path / "a").exists()
-    with StageFolder(tmp_path / "a", EvaluateRequest(checkpoint="c")) as stage:
-        assert stage.is_new, "the folder may be used for another request"
-
-
-@pytest.mark.parametrize("kind", ["nothing", "an empty folder", "a lock"])
-def test_where_no_stage_was_nothing_is_set_aside(tmp_path, kind):
-    if kind != "nothing":
-        (tmp_path / "a").mkdir()
-    if kind == "a lock":
-        (tmp_path / "a" / ".lock").touch()
-    before = sorted(tmp_path.rglob("*"))
-    assert set_aside(tmp_path / "a") is None
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_folder_of_something_else_is_never_set_aside(tmp_path):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.txt").touch()
-    with pytest.raises(BadInput, match="not a stage's folder"):
-        set_aside(tmp_path / "thesis")
-    assert (tmp_path / "thesis" / "chapter.txt").exists()
-
-
-def test_a_folder_in_which_a_process_works_is_not_set_aside(tmp_path):
-    with (
-        StageFolder(tmp_path / "a", REQUEST),
-        pytest.raises(StageFailed, match="Another process is working"),
-    ):
-        set_aside(tmp_path / "a")
-    assert [one.name for one in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_name_that_is_taken_is_not_used_again(tmp_path):
-    (tmp_path / "a-before-1").symlink_to("nowhere")
-    with StageFolder(tmp_path / "a", REQUEST):
-        pass
-    assert set_aside(tmp_path / "a") == tmp_path / "a-before-2"
-
-
-def test_the_lock_of_a_folder_that_was_set_aside_meanwhile_is_not_enough(tmp_path, monkeypatch):
-    """Between opening the lock and locking it, the folder is set aside and another one begun."""
-    with StageFolder(tmp_path / "a", REQUEST):
-        pass
-    real = fcntl.flock
-
-    def replaced(*arguments) -> None:
-        monkeypatch.setattr(fcntl, "flock", real)
-        set_aside(tmp_path / "a")
-        with StageFolder(tmp_path / "a", REQUEST):
-            pass
-        real(*arguments)
-
-    monkeypatch.setattr(fcntl, "flock", replaced)
-    with pytest.raises(StageFailed, match="Another process"), StageFolder(tmp_path / "a", REQUEST):
-        pass
-
-
-def test_another_request_is_told_how_to_start_anew(tmp_path):
-    with StageFolder(tmp_path / "a", REQUEST):
-        pass
-    with (
-        pytest.raises(BadInput, match="start anew with --restart"),
-        StageFolder(tmp_path / "a", ExpertDemos(tasks=("reach",))),
-    ):
-        pass
 
 
 def test_what_no_result_depends_on_may_differ_when_a_stage_is_resumed(tmp_path):

@@ -8,14 +8,12 @@ import pytest
 from lefleet.records import CheckpointRecord, TrainRequest, decode, encode
 from lefleet.stages.lerobot_train import (
     START_MARK,
-    last_lines,
     lost_device,
     parse_bar,
     parse_metrics,
     read_curve,
     resume_command,
     save_every,
-    split_lines,
     start_command,
 )
 from tests.samples import checkpoint_record, dataset_record
@@ -228,38 +226,6 @@ LINE = (
     "grdn:31.187 lr:5.2e-04 updt_s:0.018 data_s:0.003 smp/s:3100"
 )
 BAR = "Training:  12%|█▏        | 120/1000 [00:05<00:40, 21.1step/s]"
-TORCHCODEC = """\
-WARNING:lerobot.utils.import_utils:Could not load libtorchcodec. Likely causes:
-          1. FFmpeg is not properly installed in your environment. We support
-             versions 4, 5, 6, 7, and 8, and we attempt to load libtorchcodec
-          3. Another runtime dependency; see exceptions below.
-
-        The following exceptions were raised as we tried to load libtorchcodec:
-
-[start of libtorchcodec loading traceback]
-FFmpeg version 8:
-Traceback (most recent call last):
-  File "torch/_ops.py", line 1503, in load_library
-    ctypes.CDLL(path)
-OSError: libavutil.so.60: cannot open shared object file: No such file or directory
-[end of libtorchcodec loading traceback].
-'torchcodec' is installed but cannot be loaded (see the error above). Falling back to 'pyav' \
-as a default decoder.
-"""
-CONFIG = """\
-INFO 2026-11-15 21:49:35 ot_train.py:241 {'batch_size': 64,
- 'dataset': {'episodes': None,
-             'root': '/demos'},
- 'wandb': {'enable': False,
-           'run_id': None}}
-"""
-FAILURE = """\
-Traceback (most recent call last):
-  File "lerobot/scripts/lerobot_train.py", line 235, in train
-    cfg.validate()
-FileExistsError: Output directory x already exists and resume is False.
-"""
-ERROR = "FileExistsError: Output directory x already exists and resume is False."
 
 
 def log_line(loss: object = 0.378, step: str = "50") -> str:
@@ -268,10 +234,6 @@ def log_line(loss: object = 0.378, step: str = "50") -> str:
 
 def curve(lines, log_every: int = 50) -> list[tuple[int, float]]:
     return [(point.step, point.loss) for point in read_curve(lines, log_every)[0]]
-
-
-def words(text: str, count: int = 3) -> str:
-    return last_lines(split_lines(text), count)
 
 
 def test_metrics_of_a_log_line():
@@ -302,10 +264,6 @@ def test_other_lines_have_no_bar():
     assert parse_bar(log_line()) is None
 
 
-def test_bars_that_return_the_carriage_are_lines_of_their_own():
-    assert split_lines(f"\r{BAR}\r{BAR}\nend\r\n") == ["", BAR, BAR, "end", ""]
-
-
 def test_steps_are_counted_because_lerobot_abbreviates_them():
     lines = [log_line(0.5, "950"), BAR, log_line(0.4, "1K"), log_line(0.3, "1K")]
     assert curve(lines) == [(50, 0.5), (100, 0.4), (150, 0.3)]
@@ -333,31 +291,6 @@ def test_a_loss_that_is_no_number_leaves_a_record_that_can_be_read():
     record = checkpoint_record(curve=tuple(points))
     back = decode(encode(record), CheckpointRecord, "record.json")
     assert [(point.step, point.loss) for point in back.curve] == [(50, None), (100, 0.2)]
-
-
-def test_the_error_at_the_end_is_reported():
-    assert words(FAILURE).endswith(ERROR)
-    assert words(FAILURE, count=1) == ERROR
-
-
-def test_lines_are_joined_in_order():
-    assert words("one\ntwo\nthree\nfour") == "two | three | four"
-
-
-@pytest.mark.parametrize(
-    "noise", [TORCHCODEC, log_line(), f"\r{BAR}\r{BAR}", "\n \n", "x.py:3: UserWarning: old\n"]
-)
-def test_noise_after_the_error_does_not_hide_it(noise):
-    assert words(f"{FAILURE}{noise}\n", count=1) == ERROR
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [TORCHCODEC, TORCHCODEC + TORCHCODEC, log_line(), CONFIG, f"\r{BAR}\r{BAR}", "\n \n"],
-    ids=["torchcodec", "torchcodec twice", "metrics", "config", "bars", "nothing"],
-)
-def test_noise_alone_is_no_reason(noise):
-    assert words(noise) == ""
 
 
 def test_a_training_on_one_of_several_gpus_sees_no_other(monkeypatch):

@@ -20,7 +20,7 @@ from lefleet.loop.existing_data import require_data
 from lefleet.loop.plan import plan_lines
 from lefleet.loop.preflight import ready_config, with_ready_device
 from lefleet.loop.rules import begin_rules
-from lefleet.loop.training import require_installed
+from lefleet.loop.training import require_trainable
 from lefleet.records import RunConfig
 from lefleet.records.border import Strict, validated
 from lefleet.records.config_file import converted, read_fields
@@ -85,7 +85,7 @@ def plan(workdir: Path, folder: Path | None, request: StartRequest) -> list[str]
     config = _config(workdir, folder, request)
     if config.device == AUTO:
         config = with_ready_device(workdir, config)
-    require_installed(config)
+    require_trainable(config)
     require_data(config)
     begin_rules(workdir, config, None)
     return list(plan_lines(config, workdir / config.name, None))

@@ -9,11 +9,13 @@ from rich.text import Text
 
 from lefleet.cli.display import table
 from lefleet.cli.output import printable
-from lefleet.queries.fleet import GONE, NO_SERVERS, SILENT, FleetFound, FleetStatus
-from lefleet.queries.fleet_cards import RobotCard, ServerCard
+from lefleet.queries.fleet import NO_SERVERS, FleetFound, FleetStatus
+from lefleet.queries.fleet_cards import GONE, SILENT, RobotCard, ServerCard
 from lefleet_client.wire import RobotStatus, ServerStatus
 
 _STYLES = {"none": "", "attention": "yellow", "bad": "red"}
+_MARKS = {SILENT: "? ", GONE: "○ "}
+"""Shapes as on the dashboard: a state that is out of date is not told by colour alone."""
 
 
 class FleetView(NamedTuple):
@@ -80,13 +82,12 @@ def _robots(robots: tuple[RobotCard, ...]) -> Table:
             f"{one.round_trip_p95_ms:.0f} ms",
             cell(one.image_codec),
         )
-        is_there = one.state not in (SILENT, GONE)
         shown.add_row(
             cell(one.name),
-            Text(printable(one.state_text), _STYLES[one.trouble]),
-            *(numbers if is_there else [""] * len(numbers)),
+            Text(_MARKS.get(one.state, "") + printable(one.state_text), _STYLES[one.trouble]),
+            *(numbers if one.is_heard() else [""] * len(numbers)),
             cell(one.server),
-            str(one.episode) if is_there else "",
+            str(one.episode) if one.is_heard() else "",
             cell("; ".join(one.remarks)),
         )
     return shown

@@ -15,6 +15,7 @@ from lefleet.errors import BadInput, LeFleetError
 from lefleet_client.remote import RemoteError
 from lefleet_client.transport import (
     BadSettings,
+    CannotListen,
     CannotOpen,
     Tls,
     TransportError,
@@ -31,10 +32,14 @@ _LOOK_S = 1.0
 
 
 @contextmanager
-def network_errors() -> Iterator[None]:
-    """Errors of the client package as one line with an exit code; decorates commands."""
+def network_errors(listen: str = "") -> Iterator[None]:
+    """Errors of the client package as one line with an exit code; decorates commands. `listen` is
+    how a command is told another place to listen on."""
     try:
         yield
+    except CannotListen as error:
+        remedy = f"For instance: {listen}" if listen else ""
+        raise LeFleetError(_sentence(error), remedy) from error
     except (BadSettings, BadKey) as error:
         raise BadInput(_sentence(error)) from error
     except (TransportError, RemoteError) as error:
@@ -83,7 +88,7 @@ def operator_name(command: TlsOptions) -> str:
     return certified_name(_tls(command), "", "client_id", ("operator",))
 
 
-@network_errors()
+@network_errors(listen="--listen tcp/127.0.0.1:7448")
 def route(command: RouterCommand) -> int:
     """Route messages until a signal asks to stop."""
     settings = ZenohSettings(

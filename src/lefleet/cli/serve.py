@@ -39,7 +39,7 @@ _MAX_SHOWN = 20
 _MAX_NAMES = 300
 
 
-@network_errors()
+@network_errors(listen="--zenoh.listen='[tcp/127.0.0.1:7448]'")
 def serve(command: ServeCommand, overrides: Sequence[str]) -> int:
     """Everything that can be wrong without the policy is checked before the policy is loaded."""
     manifest = manifest_for(command, overrides)

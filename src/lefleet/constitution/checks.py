@@ -158,10 +158,6 @@ class Checks:
         """Of a training: the other GPUs are hidden from it with a variable."""
         self.variables(("CUDA_VISIBLE_DEVICES",) if ":" in name else ())
 
-    def wandb(self, *, is_used: bool) -> None:
-        """Of a training: W&B is kept from reporting its errors with a variable."""
-        self.variables(("WANDB_ERROR_REPORTING",) if is_used else ())
-
     def argument(self, program: str, key: str, value: str, *, is_key_known: bool) -> None:
         """A flag of a program: its key must be listed or granted, its value within the range.
 

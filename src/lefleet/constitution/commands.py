@@ -21,7 +21,7 @@ from lefleet.constitution.paths import matches
 from lefleet.errors import Denied
 
 TRAIN = "lerobot.scripts.lerobot_train"
-EVAL = "lerobot.scripts.lerobot_eval"
+LEFLEET = "lefleet"
 OWN_TRAIN = "lefleet.compat.train"
 _WORKER = "lefleet.rollouts.worker"
 _LARGEST_CONFIG = 10_000_000
@@ -56,9 +56,9 @@ def judge_command(check: Checks, line: CommandLine) -> None:
             f"{program} is not an allowed program.",
             f"Add it to commands in {check.file}.",
         )
-    if program in (TRAIN, EVAL, OWN_TRAIN) or program.startswith("lerobot."):
+    if program == OWN_TRAIN or program.startswith("lerobot."):
         judge_flags(check, program, lerobot_flags(arguments))
-    elif program == "lefleet":
+    elif program == LEFLEET:
         _judge_lefleet(check, arguments)
     else:
         _judge_other(check, program, arguments)
@@ -190,7 +190,7 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
             return
         case ["environment", "probe", *flags]:
             # Makes what an evaluation would make, of the same flags, and runs no episode.
-            judge_flags(check, EVAL, lerobot_flags(flags))
+            judge_flags(check, LEFLEET, lerobot_flags(flags))
         case ["serve", checkpoint, "--json", *flags]:
             check.checkpoint(checkpoint)
             for flag in flags:

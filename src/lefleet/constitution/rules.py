@@ -19,7 +19,7 @@ import msgspec
 
 from lefleet.constitution.argv import flags_as_given, lerobot_flags, split
 from lefleet.constitution.checks import Checks, devices_of, environment_of
-from lefleet.constitution.commands import EVAL, TRAIN, judge_command, judge_flags
+from lefleet.constitution.commands import LEFLEET, OWN_TRAIN, TRAIN, judge_command, judge_flags
 from lefleet.constitution.grants import (
     Grants,
     named_flags,
@@ -53,6 +53,7 @@ from lefleet.records import (
     TrainRequest,
 )
 from lefleet.records.border import Strict, as_bad_input
+from lefleet.records.checkpoint import OFFLINE_WANDB
 
 _SET_BY_STAGES = frozenset({"output_dir", "dataset.root", "dataset.repo_id", "config_path"})
 
@@ -124,7 +125,8 @@ class Rules(Strict, frozen=True, kw_only=True):
                 count(most, "collect.episodes_per_task")
                 check.data(source.repo_id, source.root)
         check.device(config.device)
-        check.wandb(is_used="wandb" in config.track)
+        if "wandb" in config.track:
+            _check_wandb(check, OWN_TRAIN)
         for rung in config.ladder:
             check.checkpoint(rung.init)
             check.cap("steps", rung.steps, f"steps of rung {rung.name}")
@@ -163,7 +165,8 @@ class Rules(Strict, frozen=True, kw_only=True):
                 check.checkpoint(request.checkpoint)
             case TrainRequest():
                 check.device(request.device)
-                check.wandb(is_used=request.wandb)
+                if request.wandb:
+                    _check_wandb(check, OWN_TRAIN if request.memory_data else TRAIN)
                 check.dataset(request.dataset)
                 check.checkpoint(request.init)
                 check.cap("steps", request.steps, "steps")
@@ -320,7 +323,13 @@ def _check_environment(check: Checks, env: dict[str, str]) -> None:
     for device, kind in devices_of({f"env.{name}": value for name, value in env.items()}, "env"):
         check.robot(kind, device=device)
     if env:
-        judge_flags(check, EVAL, lerobot_flags(named_flags("env", env)))
+        judge_flags(check, LEFLEET, lerobot_flags(named_flags("env", env)))
+
+
+def _check_wandb(check: Checks, training: str) -> None:
+    """What LeFleet sets where a training is logged to W&B, beside the name of the job."""
+    check.variables(("WANDB_ERROR_REPORTING",))
+    judge_flags(check, training, OFFLINE_WANDB)
 
 
 def _check_training_flags(check: Checks, policy: dict[str, str], extra_args: Sequence[str]) -> None:

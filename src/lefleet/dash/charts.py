@@ -11,6 +11,7 @@ from lefleet.dash.theme import colours
 from lefleet.queries.cycles import EvidencePath
 from lefleet.queries.run import TrainingCurve
 from lefleet.queries.status import CycleStatus
+from lefleet.stages.evidence_plot import AT_LEAST, AT_MOST, BETTER, WORSE, BoundStyle
 
 Options = dict[str, Any]
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
@@ -22,6 +23,9 @@ _SYMBOLS = {
     "escalate": "roundRect",
 }
 """Of a decision; any other is a circle."""
+_GRID = {"left": 52, "right": 18, "top": 42, "bottom": 46}
+_GRID_WITH_LABELS = _GRID | {"right": 58}
+"""With room for labels behind the last point."""
 
 
 def _base(**parts: Any) -> Options:
@@ -30,7 +34,7 @@ def _base(**parts: Any) -> Options:
     return {
         "animation": False,
         "textStyle": text,
-        "grid": {"left": 52, "right": 18, "top": 42, "bottom": 46},
+        "grid": _GRID,
         "legend": {
             "type": "scroll",
             "top": 0,
@@ -145,14 +149,8 @@ def evidence(path: EvidencePath) -> Options:
     pairs = [0, *path.pairs]
     is_success = path.metric == "success"
     # A bound is one of the look that it ends at: a gate may have had one look only.
-    bounds = (
-        ("better above", path.better, tone["good"]),
-        ("worse below" if is_success else "worse above", path.worse, tone["bad"]),
-    )
-    better, worse = (
-        _line(name, pairs, [bound[0], *bound], colour, is_dashed=True)
-        for name, bound, colour in bounds
-    )
+    better = _bound(BETTER, pairs, [path.better[0], *path.better], tone["good"])
+    worse = _bound(WORSE, pairs, [path.worse[0], *path.worse], tone["bad"], is_below=not is_success)
     name = "won minus lost" if is_success else "evidence for better (log10 e)"
     lines = [
         better,
@@ -163,6 +161,7 @@ def evidence(path: EvidencePath) -> Options:
         name = "evidence for worse (log10 e)"
         lines.append(_line(name, pairs, [0.0, *path.value_worse], tone["warn"]))
     options = _base(
+        grid=_GRID_WITH_LABELS,
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("won minus lost" if is_success else "log10 of e"),
         series=lines,
@@ -185,11 +184,12 @@ def difference(path: EvidencePath) -> Options:
         "data": [{"yAxis": 0}],
     }
     return _base(
+        grid=_GRID_WITH_LABELS,
         xAxis=_axis("pairs judged", is_x=True, min=0, max=path.max_pairs),
         yAxis=_axis("points", min=-100, max=100),
         series=[
-            {**_line("at most", pairs, high, tone["accent"]), "markLine": zero},
-            _line("at least", pairs, low, tone["accent"], is_dashed=True),
+            {**_bound(AT_MOST, pairs, high, tone["accent"]), "markLine": zero},
+            _bound(AT_LEAST, pairs, low, tone["accent"]),
         ],
     )
 
@@ -230,8 +230,6 @@ def _line(
     x: Sequence[float],
     y: Sequence[float | None],
     colour: str,
-    *,
-    is_dashed: bool = False,
     symbol: str = "none",
 ) -> Options:
     return {
@@ -241,5 +239,32 @@ def _line(
         "symbolSize": 7,
         "data": [list(point) for point in zip(x, y, strict=True)],
         "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "width": 2, "type": "dashed" if is_dashed else "solid"},
+        "lineStyle": {"color": colour, "width": 2, "type": "solid"},
     }
+
+
+def _bound(
+    style: BoundStyle,
+    x: Sequence[float],
+    y: Sequence[float],
+    colour: str,
+    *,
+    is_below: bool = False,
+) -> Options:
+    """A bound with a label behind its end, above it, clear of the axis. Of two that may end
+    together, one has its label below."""
+    line = _line(style.name, x, y, colour)
+    line["lineStyle"]["type"] = list(style.dashes)
+    line["endLabel"] = {
+        "show": True,
+        "formatter": style.label,
+        "color": colour,
+        "fontFamily": FONT,
+        "fontSize": 12,
+        # Over lines of the grid.
+        "backgroundColor": colours()["surface"],
+        "padding": [0, 2],
+        "distance": 6,
+        "offset": [0, 6 if is_below else -6],
+    }
+    return line

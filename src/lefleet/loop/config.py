@@ -16,7 +16,7 @@ from lefleet.loop.requests import (
     require_seeds,
     scheduled,
 )
-from lefleet.loop.training import require_trainable
+from lefleet.loop.training import require_families
 from lefleet.models.client import ModelName
 from lefleet.notify import require_sendable
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
@@ -123,7 +123,7 @@ def _check(config: RunConfig) -> None:
     if not config.evaluate.env:
         resolve_tasks(config.tasks, OWN_TASKS)
     _check_collect(config)
-    require_trainable(config)
+    require_families(config)
     if config.propose.model:
         ModelName.parse(config.propose.model)
     require_sendable(config.notify)

@@ -6,8 +6,8 @@ in a child process; for runs in LeFleet's own simulation none is started.
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,20 +15,26 @@ import msgspec
 
 from lefleet.constitution import Rules, installed
 from lefleet.devices import AUTO, CPU, ready_device
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, NotInstalled
 from lefleet.ledger import read_ledger
 from lefleet.loop.existing_data import require_data
 from lefleet.loop.rules import begin_rules, launch_rules
-from lefleet.loop.training import installed_family
+from lefleet.loop.training import family_of, installed_family, require_inputs, require_suitable
 from lefleet.process import NoReport, ask
 from lefleet.records import DatasetSource, RunConfig
 from lefleet.records.border import Strict
 from lefleet.stages.contract import INFO, read_info
 from lefleet.stages.environment_probe import EnvironmentReport
-from lefleet.stages.extras import require_environment
+from lefleet.stages.extras import (
+    extra_of_environment,
+    extra_of_policy,
+    install_command,
+    missing,
+    require_environment,
+)
 from lefleet.stages.fitting import misfits
 from lefleet.stages.progress import Progress, Update, silent
-from lefleet.stages.references import is_hub_id
+from lefleet.stages.references import checkpoint_folder, is_hub_id
 
 _PATIENCE_S = 600.0
 """For importing LeRobot on a busy machine, and for a simulator that builds its scene."""
@@ -67,10 +73,10 @@ class Preflight(Strict, frozen=True, kw_only=True):
 
 
 def result_lines(results: Sequence[CheckResult]) -> Iterator[str]:
-    """For a person: a line for each, and one for its remedy."""
-    for one in results:
+    """For a person: a line for each, and one for its remedy, below the last that it helps."""
+    for number, one in enumerate(results, 1):
         yield f"{one.state:8} {one.name}: {one.found}"
-        if one.remedy:
+        if one.remedy and all(one.remedy != later.remedy for later in results[number:]):
             yield f"{'':8} -> {one.remedy}"
 
 
@@ -78,7 +84,8 @@ def examine_config(workdir: Path, config: RunConfig, progress: Progress = silent
     """Look at all that a run of this config needs. Denied where the rules do not allow it."""
     rules = begin_rules(workdir, config, None)
     device, ready = _device(workdir, config, progress)
-    return Preflight(config=ready, results=(device, *_parts(config, rules, progress)))
+    found = dict.fromkeys((device, *_parts(config, rules, progress)))
+    return Preflight(config=ready, results=tuple(found))
 
 
 def ready_config(workdir: Path, config: RunConfig, progress: Progress = silent) -> Preflight:
@@ -135,7 +142,13 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             if start.state == "problem":
                 continue
         try:
+            require_suitable(config, rung, field)
+        except BadInput as error:
+            yield _refused(error)
+        try:
             family = installed_family(rung, field)
+        except NotInstalled as error:
+            yield _not_installed(config, error)
         except BadInput as error:
             yield _refused(error)
         else:
@@ -143,11 +156,23 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
     if config.evaluate.env:
         try:
             require_environment(config.evaluate.env.get("type", ""), "evaluate.env.type")
-        except BadInput as error:
-            yield _refused(error)
+        except NotInstalled as error:
+            yield _not_installed(config, error)
             return
         progress(Update.phase("making the environment once, to look at it"))
-        yield from _environment(config.evaluate.env, info, rules)
+        yield from _environment(config, info, rules)
+
+
+def _not_installed(config: RunConfig, error: NotInstalled) -> CheckResult:
+    """With the one command that installs all that is missing."""
+    families = []
+    for number, rung in enumerate(config.ladder):
+        with suppress(BadInput):
+            families.append(family_of(rung, f"ladder[{number}]")[0])
+    extras = [extra_of_policy(one) for one in families]
+    extras.append(extra_of_environment(config.evaluate.env.get("type", "")))
+    wanted = [one for one in extras if one is not None and missing(one)]
+    return msgspec.structs.replace(_refused(error), remedy=f"Run: {install_command(wanted)}")
 
 
 def _refused(error: BadInput, prefix: str = "") -> CheckResult:
@@ -162,9 +187,11 @@ def _refused(error: BadInput, prefix: str = "") -> CheckResult:
 
 
 def _environment(
-    env: dict[str, str], info: dict[str, Any] | None, rules: Rules
+    config: RunConfig, info: dict[str, Any] | None, rules: Rules
 ) -> Iterator[CheckResult]:
-    """Whether it can be made, and fits the data where that is known."""
+    """Whether it can be made, and fits the data, or the checkpoints to start from, where they are
+    known."""
+    env = config.evaluate.env
     report = _ask_about(env, rules)
     kind = env.get("type", "")
     if report.problem:
@@ -178,6 +205,8 @@ def _environment(
     tasks = f"{len(seen.tasks)} task{'s' if len(seen.tasks) > 1 else ''}"
     found = f"{kind}: {tasks}, {seen.fps} steps per second"
     yield CheckResult(name="evaluate.env", state="ok", found=found)
+    if not isinstance(config.collect, DatasetSource):
+        yield from _starts(config, seen.observations)
     if info is None:
         return
     differing = misfits(info, {"action": (seen.action,), **seen.observations}, seen.fps)
@@ -192,6 +221,21 @@ def _environment(
         yield CheckResult(
             name="collect, evaluate.env", state="ok", found="names, shapes and rate agree"
         )
+
+
+def _starts(
+    config: RunConfig, observations: Mapping[str, tuple[int, ...]]
+) -> Iterator[CheckResult]:
+    """Checkpoints to start from that take what this environment does not show."""
+    features = {key: {"shape": shape} for key, shape in observations.items()}
+    for number, rung in enumerate(config.ladder):
+        field = f"ladder[{number}]"
+        try:
+            folder = checkpoint_folder(rung.init, f"{field}.init") if rung.init else None
+            if folder is not None:
+                require_inputs(folder, features, rung, field, "the environment")
+        except BadInput as error:
+            yield _refused(error)
 
 
 def _ask_about(env: dict[str, str], rules: Rules) -> EnvironmentReport:

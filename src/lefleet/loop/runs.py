@@ -35,7 +35,7 @@ from lefleet.loop.preload import NOTE
 from lefleet.loop.requests import require_seeds
 from lefleet.loop.rules import begin_rules, corrected_rules, launch_rules
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
-from lefleet.loop.training import require_installed
+from lefleet.loop.training import require_trainable
 from lefleet.process import is_held, launch
 from lefleet.records import CheckpointRecord, RunConfig
 from lefleet.stages.progress import Progress, Update, silent
@@ -65,7 +65,7 @@ def begin(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
     if ledger.run(config.name) is None:
-        require_installed(config)
+        require_trainable(config)
         require_data(config)
         origin = find_origin(ledger, workdir, start, config, progress) if start else None
         rules = begin_rules(workdir, config, origin)
@@ -140,7 +140,7 @@ def change_config(
             )
         row = find(ledger, row.id)
         state = replace(read_state(ledger, row), config=config)
-        require_installed(config)
+        require_trainable(config)
         require_data(config)
         require_seeds(config, state.origin)
         rules = corrected_rules(row, workdir, config)

@@ -1,6 +1,6 @@
 """What is known of a run's trainings before it starts, and whether they can work."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,14 +48,53 @@ def training_of(config: RunConfig, request: TrainRequest) -> KnownTraining:
     return KnownTraining(is_state_only, chosen.flag, known.sentence(), is_made)
 
 
-def require_trainable(config: RunConfig) -> None:
-    """Raise BadInput where a training of the run is known to fail."""
+def require_families(config: RunConfig) -> None:
+    """Raise BadInput where a rung names a policy that cannot be trained with these settings,
+    whatever the data is."""
     for number, rung in enumerate(config.ladder):
         if not rung.init:
             with _named(f"ladder[{number}]"):
                 require_family(rung)
-        if isinstance(config.collect, DatasetSource):
-            _require_data(config.collect, rung, f"ladder[{number}]")
+
+
+def require_trainable(config: RunConfig) -> None:
+    """Raise BadInput where a training of the run is known to fail: its data does not suit the
+    policy, or, which is easier to mend, a library is missing."""
+    for number, rung in enumerate(config.ladder):
+        require_suitable(config, rung, f"ladder[{number}]")
+    for number, rung in enumerate(config.ladder):
+        installed_family(rung, f"ladder[{number}]")
+
+
+def require_suitable(config: RunConfig, rung: Rung, field: str) -> None:
+    """Raise BadInput where the data of the run, as far as it is known before anything is
+    collected, cannot train this rung."""
+    source = config.collect
+    folder = checkpoint_folder(rung.init, f"{field}.init") if rung.init else None
+    if rung.init and folder is None:  # On the hub: what it takes is not known here.
+        return
+    if not isinstance(source, DatasetSource):
+        if folder and not config.evaluate.env:
+            features = SIMULATED_INFO["features"]
+            require_inputs(folder, features, rung, field, "LeFleet's simulation")
+        return
+    info = _info(source)
+    if info is None:
+        return
+    if folder:
+        require_inputs(folder, info["features"], rung, field, source.root)
+    checkpoint = read_policy_config(folder) if folder else None
+    assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
+    with _named(field):
+        require_weights(needed_weights(rung, info, checkpoint))
+
+
+def require_inputs(
+    checkpoint: Path, features: Mapping[str, Any], rung: Rung, field: str, where: str
+) -> None:
+    """Raise BadInput where the checkpoint that a rung continues from takes what there is not."""
+    with _named(field):
+        require_inputs_of(checkpoint, features, rung.rename_map, where)
 
 
 @contextmanager
@@ -67,38 +106,20 @@ def _named(place: str) -> Iterator[None]:
         raise BadInput(f"{place}.{error.problem}", error.remedy) from error
 
 
-def require_installed(config: RunConfig) -> None:
-    """Raise BadInput where a policy of the run needs a library that this machine does not have."""
-    for number, rung in enumerate(config.ladder):
-        installed_family(rung, f"ladder[{number}]")
+def family_of(rung: Rung, field: str) -> tuple[str, str]:
+    """The policy family of a rung, and the field that tells it. A checkpoint on the hub is taken
+    to be of the family that is named."""
+    folder = checkpoint_folder(rung.init, f"{field}.init") if rung.init else None
+    if folder is None:
+        return rung.policy_type, f"{field}.policy_type"
+    return str(read_policy_config(folder).get("type", "")), f"{field}.init"
 
 
 def installed_family(rung: Rung, field: str) -> str:
-    """The policy family of a rung; BadInput where a library that it needs is not installed. A
-    checkpoint on the hub is taken to be of the family that is named."""
-    folder = checkpoint_folder(rung.init, f"{field}.init") if rung.init else None
-    if folder is None:
-        require_policy(rung.policy_type, f"{field}.policy_type")
-        return rung.policy_type
-    family = str(read_policy_config(folder).get("type", ""))
-    require_policy(family, f"{field}.init")
+    """The policy family of a rung; NotInstalled where a library that it needs is missing."""
+    family, told_by = family_of(rung, field)
+    require_policy(family, told_by)
     return family
-
-
-def _require_data(source: DatasetSource, rung: Rung, place: str) -> None:
-    info = _info(source)
-    checkpoint = None
-    if rung.init:
-        folder = checkpoint_folder(rung.init, f"{place}.init")
-        if folder is None:  # On the hub: its normalisation is not known here.
-            return
-        checkpoint = read_policy_config(folder)
-        if info is not None:
-            with _named(place):
-                require_inputs_of(folder, info["features"], rung.rename_map, source.root)
-    if info is not None:
-        assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
-        require_weights(needed_weights(rung, info, checkpoint))
 
 
 def _info(source: DatasetSource) -> dict[str, Any] | None:

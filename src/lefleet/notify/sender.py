@@ -17,7 +17,7 @@ from lefleet.ledger.notifications import NotificationRow
 from lefleet.notify.address import expand
 from lefleet.notify.channels import NotSent, post, run_command
 from lefleet.notify.messages import NotifyMessage, message
-from lefleet.process.errand import errand_lock
+from lefleet.process.errand import do_errand
 from lefleet.records import NotifyPlan
 
 LOCK = ".notify.lock"
@@ -47,12 +47,11 @@ def send_pending(workdir: Path, run: str) -> int:
             if row is None:
                 raise BadInput(f"run: there is no run called {run} in {workdir}.")
             plan = msgspec.convert(row.corrected_config.get("notify", {}), NotifyPlan)
-            # Once more after the lock is free: who added a message meanwhile saw it held.
-            while _pending(ledger, run):
-                with errand_lock(folder / LOCK) as is_mine:
-                    if not is_mine:
-                        return 0
-                    Sender(ledger, row, folder, channels(plan, folder)).run()
+            do_errand(
+                folder / LOCK,
+                lambda: _pending(ledger, run),
+                lambda: Sender(ledger, row, folder, channels(plan, folder)).run(),
+            )
     except (LeFleetError, OSError, msgspec.ValidationError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,18 @@ def lock_holder(lock: Path) -> int:
         return int(lock.read_text() or 0)
     except FileNotFoundError:
         return 0
+
+
+def do_errand(lock: Path, is_pending: Callable[[], object], do: Callable[[], None]) -> None:
+    """Do what is pending, unless another process does it.
+
+    Once more after the lock is free: who added something meanwhile saw it held.
+    """
+    while is_pending():
+        with errand_lock(lock) as is_mine:
+            if not is_mine:
+                return
+            do()
 
 
 @contextmanager

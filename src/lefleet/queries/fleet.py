@@ -10,14 +10,20 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lefleet.queries.fleet_cards import RobotCard, RobotTrouble, ServerCard, robot_card, server_card
+from lefleet.queries.fleet_cards import (
+    GONE,
+    SILENT,
+    RobotCard,
+    RobotTrouble,
+    ServerCard,
+    robot_card,
+    server_card,
+)
 from lefleet.queries.words import duration
 from lefleet.records.border import Strict
 from lefleet_client.remote import RobotsFound
 from lefleet_client.wire import RobotStatus, ServerStatus, SessionStatus, slug
 
-SILENT, GONE = "silent", "gone"
-"""States that no robot reports: present without an answer, and no longer present."""
 NO_SERVERS = "No servers. Start one with: lefleet serve"
 NO_ROBOTS = RobotsFound((), ())
 _MISSED_S = 3.0

@@ -3,13 +3,15 @@
 from collections.abc import Collection
 from typing import Literal
 
-from lefleet.queries.words import duration
+from lefleet.queries.words import clock, duration
 from lefleet.records.border import Strict
 from lefleet_client.remote import Spread
 from lefleet_client.wire import RobotStatus, ServerStatus, SessionStatus
 
 RobotTrouble = Literal["none", "attention", "bad"]
 """attention: it acts, but somebody should look. bad: it stands still, or nothing is known of it."""
+SILENT, GONE = "silent", "gone"
+"""States that no robot reports: present without news, and no longer present."""
 _OLD_S = 5.0
 """A robot writes its status about once a second: from here on its program may hang. A first chunk
 that takes longer is worth a look."""
@@ -74,9 +76,10 @@ class RobotCard(Strict, frozen=True, kw_only=True):
     name: str
     state: str
     """connecting, streaming, degraded, stalled, reconnecting, dead, or what a newer robot reports;
-    silent: its program is present and does not answer; gone: it was there a moment ago."""
+    silent: its program is present, but does not answer or has written nothing new; gone: it was
+    there a moment ago."""
     state_text: str
-    """The state with its duration."""
+    """The state with its duration; of a silent robot since when, and what it was then."""
     since_s: float
     """How long it has been in this state."""
     paused: bool
@@ -106,6 +109,10 @@ class RobotCard(Strict, frozen=True, kw_only=True):
     age_s: float
     """How long ago it wrote this."""
 
+    def is_heard(self) -> bool:
+        """Whether its numbers are of now."""
+        return self.state not in (SILENT, GONE)
+
 
 def robot_card(
     robot: RobotStatus, at: float, servers: Collection[tuple[str, str]], namesakes: int = 0
@@ -116,12 +123,12 @@ def robot_card(
         remarks.append(f"server {robot.server} does not answer")
     if namesakes:
         remarks.append(f"{namesakes + 1} robots report under this name")
-    since_s = robot.state_s + robot.age_s
     trouble = _trouble(robot, namesakes)
+    state, since_s, state_text = _state(robot, at)
     return RobotCard(
         name=robot.client_id,
-        state=robot.state,
-        state_text=f"{robot.state} for {duration(since_s)}{', paused' if robot.paused else ''}",
+        state=state,
+        state_text=state_text,
         since_s=since_s,
         paused=robot.paused,
         trouble=trouble,
@@ -144,15 +151,29 @@ def robot_card(
     )
 
 
+def _state(robot: RobotStatus, at: float) -> tuple[str, float, str]:
+    """What is known of it now: its state, for how many seconds, and both in words."""
+    paused = ", paused" if robot.paused else ""
+    if _has_no_news(robot):
+        last = clock(at - robot.age_s, with_seconds=True)
+        return SILENT, robot.age_s, f"no news since {last}, was {robot.state}{paused}"
+    since_s = robot.state_s + robot.age_s
+    return robot.state, since_s, f"{robot.state} for {duration(since_s)}{paused}"
+
+
+def _has_no_news(robot: RobotStatus) -> bool:
+    return robot.age_s >= _OLD_S
+
+
 def _trouble_since(robot: RobotStatus, at: float) -> float | None:
     """When its state began, or when one that should be streaming wrote for the last time."""
     if robot.state != "streaming":
         return at - robot.state_s - robot.age_s
-    return at - robot.age_s if robot.age_s >= _OLD_S else None
+    return at - robot.age_s if _has_no_news(robot) else None
 
 
 def _trouble(robot: RobotStatus, namesakes: int) -> RobotTrouble:
-    if robot.age_s >= _OLD_S or robot.state == "dead":
+    if _has_no_news(robot) or robot.state == "dead":
         return "bad"
     if robot.paused:
         return "none"
@@ -172,7 +193,8 @@ def _trouble(robot: RobotStatus, namesakes: int) -> RobotTrouble:
 
 def _remarks(robot: RobotStatus) -> list[str]:
     """All that an operator should look at, the most urgent first."""
-    remarks = [f"no news for {duration(robot.age_s)}"] if robot.age_s >= _OLD_S else []
+    silence = f"no news for {duration(robot.age_s)}: its program may hang"
+    remarks = [silence] if _has_no_news(robot) else []
     if robot.reason:
         remarks.append(robot.reason)
     counts = {"clamped": robot.clamped, "refused": robot.refused}

@@ -9,7 +9,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from lefleet.errors import LeFleetError
-from lefleet.queries.fleet import GONE, NO_ROBOTS, FleetFound, FleetMemory, FleetStatus
+from lefleet.queries.fleet import NO_ROBOTS, FleetFound, FleetMemory, FleetStatus
+from lefleet.queries.fleet_cards import GONE
 from lefleet_client.remote import RemoteError, discover, discover_robots
 from lefleet_client.transport import Transport, TransportError
 from lefleet_client.wire import BadKey

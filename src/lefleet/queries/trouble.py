@@ -8,8 +8,9 @@ from lefleet.ledger import Ledger
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.runs import CONTROLLER_LOG
 from lefleet.queries.runs import RunReader, RunReading
-from lefleet.queries.words import clock
+from lefleet.queries.words import clock, shown_path
 from lefleet.records.border import Strict
+from lefleet.stages.child_output import without_decoder_report
 from lefleet.stages.folder import LOG
 
 TroubleKind = Literal["answer", "failed", "denied", "interrupted", "unreadable", "stopped"]
@@ -66,7 +67,8 @@ def trouble(facts: RunReading, reader: RunReader) -> Trouble | None:
             "failed",
             f"{run} failed{where}",
             status.reason,
-            "Correct the cause, then resume it: it continues where it failed.",
+            f"Read {shown_path(log, workdir)}, correct the cause, then resume it: it continues "
+            "where it failed.",
             resume,
         ),
         "denied": (
@@ -118,7 +120,7 @@ def _stopped(ledger: Ledger, run: str) -> str:
 
 
 def tail(log: Path, lines: int = _LOG_LINES) -> tuple[str, ...]:
-    """The last lines of a log; none where there is none."""
+    """The last lines of a log that mean something; none where there is none."""
     try:
         with log.open("rb") as file:
             file.seek(0, 2)
@@ -129,7 +131,8 @@ def tail(log: Path, lines: int = _LOG_LINES) -> tuple[str, ...]:
         return ()
     # A progress bar is one line that was overwritten again and again.
     found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    return tuple(line[:_LONGEST_LINE] for line in found if line)[-lines:]
+    said = [line for line in without_decoder_report(found) if line]
+    return tuple(line[:_LONGEST_LINE] for line in said[-lines:])
 
 
 def _place(facts: RunReading) -> tuple[int, str]:

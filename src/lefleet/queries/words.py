@@ -1,5 +1,6 @@
 """Progress, durations, times of day and commands in the words that terminal and pages share."""
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -82,6 +83,27 @@ def workdir_flag(workdir: Path) -> str:
     """What has to follow a command for it to find the runs of this folder."""
     is_default = workdir == DEFAULT_WORKDIR.resolve()
     return "" if is_default else f" --workdir {shlex.quote(str(workdir))}"
+
+
+_TERMS = {
+    "share": "Share: the part of the run's error budget (gate.alpha) that is one gate's own: so "
+    "probable it may be that this gate calls a candidate better that is not.",
+    "rung": "Rung: one entry of the config's ladder, a policy and how long it is trained. A run "
+    "moves to the next one when the present one no longer improves.",
+}
+
+
+def explained(*texts: str) -> list[str]:
+    """What the special terms in these texts mean, a sentence or two each."""
+    words = set(re.findall(r"[a-z]+", " ".join(texts)))
+    return [meaning for term, meaning in _TERMS.items() if words & {term, f"{term}s"}]
+
+
+def shown_path(file: Path, workdir: Path) -> Path:
+    """A file of a work folder as commands name it: in the usual folder from here on."""
+    if workdir != DEFAULT_WORKDIR.resolve():
+        return file
+    return DEFAULT_WORKDIR / file.relative_to(workdir)
 
 
 def hours_by_device(hours: dict[str, float]) -> str:

@@ -8,6 +8,14 @@ from typing_extensions import Doc
 from lefleet.records.border import Strict
 from lefleet.records.fields import LearningRate, NotNegative, Positive
 
+OFFLINE_WANDB = {
+    "wandb.enable": "true",
+    "wandb.mode": "offline",
+    "wandb.project": "lefleet",
+    "wandb.disable_artifact": "true",
+}
+"""LeRobot's flags for W&B as files on this machine, without copies of checkpoints."""
+
 
 class TrainRequest(Strict, frozen=True, kw_only=True, tag_field="kind", tag="train"):
     """LeRobot's training; `policy` and `extra_args` reach every flag of `lerobot-train`."""

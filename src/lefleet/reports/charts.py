@@ -12,6 +12,7 @@ from lefleet.queries.cycles import EvidencePath
 from lefleet.queries.run import TrainingCurve
 from lefleet.queries.status import CycleStatus
 from lefleet.reports.html import Markup, element, text
+from lefleet.stages.evidence_plot import BETTER, WORSE
 
 _WIDTH, _HEIGHT = 640.0, 330.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 16.0, 24.0, 66.0
@@ -40,9 +41,12 @@ class _Axes(NamedTuple):
         share = (value - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return round(_HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
-    def line(self, xs: Sequence[float], ys: Sequence[float], kind: str) -> Markup:
+    def line(
+        self, xs: Sequence[float], ys: Sequence[float], kind: str, dashes: Sequence[int] = ()
+    ) -> Markup:
         places = " ".join(f"{self.x(x)},{self.y(y)}" for x, y in zip(xs, ys, strict=True))
-        return element("polyline", points=places, class_=kind)
+        dashed = {"stroke_dasharray": " ".join(map(str, dashes))} if dashes else {}
+        return element("polyline", points=places, class_=kind, **dashed)
 
 
 def success_chart(cycles: Sequence[CycleStatus]) -> Markup:
@@ -85,9 +89,10 @@ def evidence_chart(evidence: EvidencePath, title: str) -> Markup:
     ticks = _round_ticks(axes.y_low, axes.y_high)
     names = [(one, (f"{one:+g}" if one else "0") if is_lead else f"{10**one:.3g}") for one in ticks]
     parts = [_grid(axes, names), *_pair_ticks(axes, evidence)]
-    for bound, kind in ((evidence.better, "bound good"), (evidence.worse, "bound bad")):
+    bounds = ((evidence.better, "bound good", BETTER), (evidence.worse, "bound bad", WORSE))
+    for bound, kind, style in bounds:
         # A bound is one of the look that it ends at: a gate may have had one look only.
-        parts.append(axes.line(pairs, [bound[0], *bound], kind))
+        parts.append(axes.line(pairs, [bound[0], *bound], kind, style.dashes))
     for line, kind in zip(paths, ("path", "path bad"), strict=False):
         parts.append(axes.line(pairs, [0.0, *line], kind))
         parts += [
@@ -184,13 +189,10 @@ def _bound_names(axes: _Axes, evidence: EvidencePath) -> list[Markup]:
     """Beyond the bounds, above the upper and below the lower one."""
     x = axes.x(evidence.pairs[-1])
     kind = "end" if x > _WIDTH / 2 else "start"
-    better = _label("better from here", x, axes.y(max(evidence.better)) - 8, f"{kind} good")
-    if evidence.value_worse:  # both are above, often at the same level
-        return [
-            better,
-            _label("worse from here", x, axes.y(max(evidence.worse)) + 20, f"{kind} bad"),
-        ]
-    return [better, _label("worse from here", x, axes.y(min(evidence.worse)) + 20, f"{kind} bad")]
+    better = _label(BETTER.name, x, axes.y(max(evidence.better)) - 8, f"{kind} good")
+    # Of progress both are above, often at the same level.
+    lowest = max(evidence.worse) if evidence.value_worse else min(evidence.worse)
+    return [better, _label(WORSE.name, x, axes.y(lowest) + 20, f"{kind} bad")]
 
 
 def _round_ticks(low: float, high: float) -> list[float]:

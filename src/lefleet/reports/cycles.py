@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from lefleet.queries.marks import decision_mark
 from lefleet.queries.run import RunDetail
 from lefleet.queries.status import CycleStatus, TaskStatus
+from lefleet.queries.words import explained
 from lefleet.reports.charts import success_chart
 from lefleet.reports.html import Markup, element, joined, table
 
@@ -21,6 +22,10 @@ def success_section(detail: RunDetail) -> Markup:
             element("figure", chart, element("figcaption", note)) if chart else "",
             _cycles(cycles, detail.status.blessed),
             *(_reason(one) for one in cycles if one.why),
+            *(
+                element("p", meaning, class_="muted small")
+                for meaning in explained(*(one.why or "" for one in cycles))
+            ),
         ]
     )
 

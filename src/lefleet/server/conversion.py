@@ -1,7 +1,7 @@
 """Between the bytes that travel and the arrays of a policy."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from lefleet.policy.request import BadRequest, Chunk, PolicyFrame, PolicyRequest
 from lefleet.server.handshake import other_size, oversize
 from lefleet.server.observers import RequestOutcome
 from lefleet_client import wire
+
+_LISTED = 4
+"""Unknown keys that a warning names, at most."""
 
 
 def request_seed(observation: wire.Observation, session_id: str, header: wire.Header) -> int:
@@ -24,7 +27,6 @@ def policy_request(
     observation: wire.Observation,
     *,
     contract: wire.Contract,
-    announced: Collection[str],
     robot_type: str,
     default_task: str,
     pin_task: bool = False,
@@ -32,15 +34,17 @@ def policy_request(
 ) -> PolicyRequest:
     """An observation as the policy is asked; images are decoded here.
 
-    BadRequest where the task, a camera or the size of an image is not what this server does.
+    BadRequest where the task or the size of an image is not what this server does.
     """
     if pin_task and observation.task not in ("", default_task):
         raise BadRequest(f"task: this server only does {default_task!r}")
     seen: list[wire.Frame | wire.Observation] = [*observation.history, observation]
     # All of them before any pixel is decoded: the last image may be the one that is refused.
-    used = [used_images(one, contract, announced) for one in seen]
+    used = [used_images(one, contract) for one in seen]
     return PolicyRequest(
-        frames=tuple(policy_frame(one, images) for one, images in zip(seen, used, strict=True)),
+        frames=tuple(
+            policy_frame(one, images, contract) for one, images in zip(seen, used, strict=True)
+        ),
         task=observation.task or default_task,
         robot_type=robot_type,
         seed=seed,
@@ -51,18 +55,14 @@ def policy_request(
 
 
 def used_images(
-    seen: wire.Frame | wire.Observation, contract: wire.Contract, announced: Collection[str]
+    seen: wire.Frame | wire.Observation, contract: wire.Contract
 ) -> dict[str, wire.Image]:
-    """The images that the policy takes, not yet decoded; BadRequest where one cannot be taken.
+    """The images that the policy takes, not yet decoded; BadRequest where one is too large.
 
-    Cameras that the robot has announced and the policy does not use are left out, undecoded: the
-    robot was warned of them when its session was opened.
+    Others are left out, undecoded: the robot was warned of those that it has announced when its
+    session was opened, and is warned of the rest with its first observation.
     """
     used = {key: image for key, image in seen.images.items() if key in contract.cameras}
-    for key in seen.images.keys() - used.keys():
-        if key not in announced:
-            known = ", ".join(sorted(contract.cameras)) or "no images"
-            raise BadRequest(f"{key}: the policy does not know this image; it takes {known}")
     for key, image in used.items():
         if too_large := oversize(contract, key, image.shape):
             raise BadRequest(too_large)
@@ -80,11 +80,27 @@ def unannounced_sizes(
             yield key, warning
 
 
+def unannounced_keys(
+    observation: wire.Observation, contract: wire.Contract, opened: wire.SessionOpen
+) -> str:
+    """The warning for images and vectors that the policy does not take and that the robot has not
+    announced; empty without any."""
+    known = {*contract.cameras, *contract.vectors}
+    unknown = {*observation.images, *observation.vectors} - known
+    if not (unknown := unknown - {*opened.cameras, *opened.vectors}):
+        return ""
+    listed = ", ".join(sorted(unknown)[:_LISTED])
+    return f"{listed}: ignored, the policy takes {', '.join(sorted(known))}"
+
+
 def policy_frame(
-    seen: wire.Frame | wire.Observation, images: Mapping[str, wire.Image]
+    seen: wire.Frame | wire.Observation,
+    images: Mapping[str, wire.Image],
+    contract: wire.Contract,
 ) -> PolicyFrame:
-    """What was seen at one moment, as arrays."""
-    frame: PolicyFrame = {key: wire.decode_tensor(one) for key, one in seen.vectors.items()}
+    """What was seen at one moment, as arrays; only what the policy takes."""
+    used = {key: one for key, one in seen.vectors.items() if key in contract.vectors}
+    frame: PolicyFrame = {key: wire.decode_tensor(one) for key, one in used.items()}
     return {**frame, **wire.decode_images(images)}
 
 

@@ -142,8 +142,9 @@ def session_limits(asked: wire.SessionOpen, served: wire.Capabilities) -> wire.O
     unused = {key: one for key, one in asked.cameras.items() if key not in used}
     share = UNUSED_PIXELS // max(1, len(unused))
     cameras = used | {key: min(one[0] * one[1], share) for key, one in unused.items()}
+    vectors = {**asked.vectors, **contract.vectors}
     limits = wire.observation_limits(
-        vectors={key: len(names) for key, names in contract.vectors.items()},
+        vectors={key: len(names) for key, names in vectors.items()},
         cameras=cameras,
         n_obs_steps=served.n_obs_steps,
         chunk_size=served.chunk_size,
@@ -182,8 +183,6 @@ def _vector_objections(asked: wire.SessionOpen, rules: HandshakeRules) -> Iterat
     ours = rules.contract.vectors
     if missing := sorted(set(ours) - set(asked.vectors)):
         yield "vectors", f"the policy also needs {', '.join(missing)}"
-    if unknown := sorted(set(asked.vectors) - set(ours)):
-        yield "vectors", f"the policy takes no {', '.join(unknown)}"
     for key, names in ours.items():
         if difference := _difference(asked.vectors[key], names):
             yield "vectors", f"{key}: {difference}"
@@ -216,6 +215,8 @@ def _warnings(asked: wire.SessionOpen, rules: HandshakeRules) -> Iterator[str]:
             yield warning
     if unused := sorted(set(asked.cameras) - set(contract.cameras)):
         yield f"cameras: the policy does not look through {', '.join(unused)}"
+    if unused := sorted(set(asked.vectors) - set(contract.vectors)):
+        yield f"vectors: the policy takes no {', '.join(unused)}"
     if not _is_close(asked.fps, rules.fps, _FPS_TOLERANCE):
         yield f"fps: the robot runs at {asked.fps:g}, the policy was trained at {rules.fps:g}"
     if contract.robot_type and asked.robot_type and asked.robot_type != contract.robot_type:

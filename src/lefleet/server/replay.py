@@ -117,7 +117,6 @@ def _compute(request: Captured, policy: ServedPolicy) -> tuple[NDArray[Any], NDA
     question = policy_request(
         observation,
         contract=policy.contract,
-        announced=set(observation.images).union(*(one.images for one in observation.history)),
         robot_type=request.robot_type,
         default_task=request.default_task,
         seed=request.seed,

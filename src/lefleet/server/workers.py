@@ -16,6 +16,7 @@ from lefleet.server.conversion import (
     policy_frame,
     policy_request,
     request_seed,
+    unannounced_keys,
     unannounced_sizes,
     used_images,
 )
@@ -111,14 +112,18 @@ class Workers:
         request = policy_request(
             observation,
             contract=self._policy.contract,
-            announced=session.opened.cameras,
             robot_type=session.opened.robot_type,
             default_task=self._default_task,
             pin_task=self._pin_task,
             seed=job.seed,
         )
-        for key, warning in unannounced_sizes(observation, self._policy.contract, session.opened):
-            if session.warn(key, warning):
+        contract = self._policy.contract
+        warnings = dict(unannounced_sizes(observation, contract, session.opened))
+        if unknown := unannounced_keys(observation, contract, session.opened):
+            # Under one name: a robot may invent any number of keys.
+            warnings["unknown keys"] = unknown
+        for about, warning in warnings.items():
+            if session.warn(about, warning):
                 _LOG.warning("event=session_warning client=%r %s", session.client_id, warning)
         job.prepared = session.pipeline_for(header.episode_id).prepare(request)
         job.prepared_s = time.monotonic()
@@ -127,8 +132,8 @@ class Workers:
 
     def _answer_probe(self, job: Job, observation: wire.Observation) -> None:
         session, header = job.session, job.incoming.header
-        used = used_images(observation, self._policy.contract, session.opened.cameras)
-        policy_frame(observation, used)
+        contract = self._policy.contract
+        policy_frame(observation, used_images(observation, contract), contract)
         decode_ms = (time.monotonic() - job.taken_s) * 1000
         session.send_event(wire.Probed(seq_id=header.seq_id, decode_ms=decode_ms), header)
         session.counters.probes += 1

@@ -1,11 +1,12 @@
 """What a simulation or a policy family of LeRobot needs beside LeFleet's own packages, and the
 command that installs it."""
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from lefleet.errors import BadInput
+from lefleet.errors import NotInstalled
 
 LOCKED = ("aloha", "libero", "peft", "pi", "smolvla", "xvla")
 """Extras of LeRobot with a lock of their own: locks/EXTRA.lock in a checkout."""
@@ -63,34 +64,42 @@ def missing(extra: LeRobotExtra | None) -> list[str]:
     return [name for name in extra.modules if find_spec(name) is None] if extra else []
 
 
-def install_command(extra: LeRobotExtra) -> str:
-    """What a person types to install it, under the pins of this LeFleet where it has them."""
-    has_locks = (_CHECKOUT / "locks").is_dir()
-    if has_locks and extra.name in INCLUDED:
-        return "make env"
-    if has_locks and extra.name in LOCKED:
-        return f'make env EXTRAS="{extra.name}"'
-    if has_locks:
-        return (
+def install_command(extras: Iterable[LeRobotExtra]) -> str:
+    """What a person types to install all of them, under the pins of this LeFleet where it has
+    them; empty where there are none."""
+    names = dict.fromkeys(one.name for one in extras)
+    if not names:
+        return ""
+    if not (_CHECKOUT / "locks").is_dir():
+        return f"pip install 'lerobot[{','.join(names)}]>=0.6.1,<0.7'"
+    locked = [name for name in names if name in LOCKED]
+    others = [name for name in names if name not in (*LOCKED, *INCLUDED)]
+    commands = []
+    if locked:
+        commands.append(f'make env EXTRAS="{" ".join(locked)}"')
+    elif len(others) < len(names):
+        commands.append("make env")
+    if others:
+        commands.append(
             "scripts/uv pip install --python .venv/bin/python --constraint requirements.lock "
-            f"'lerobot[{extra.name}]'"
+            f"'lerobot[{','.join(others)}]'"
         )
-    return f"pip install 'lerobot[{extra.name}]>=0.6.1,<0.7'"
+    return " && ".join(commands)
 
 
 def require_environment(env_type: str, field: str) -> None:
-    """Raise BadInput where a package of a simulation is not installed."""
+    """Raise NotInstalled where a package of a simulation is missing."""
     _require(extra_of_environment(env_type), f"{field}: {env_type}")
 
 
 def require_policy(policy_type: str, field: str) -> None:
-    """Raise BadInput where a package of a policy family is not installed."""
+    """Raise NotInstalled where a package of a policy family is missing."""
     _require(extra_of_policy(policy_type), f"{field}: {policy_type}")
 
 
 def _require(extra: LeRobotExtra | None, who: str) -> None:
     if extra is not None and (gone := missing(extra)):
-        raise BadInput(
+        raise NotInstalled(
             f"{who} needs {', '.join(gone)}, which is not installed.",
-            f"Run: {install_command(extra)}",
+            f"Run: {install_command([extra])}",
         )

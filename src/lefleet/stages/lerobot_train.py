@@ -5,13 +5,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from lefleet.devices.names import kept_to, kind_of
-from lefleet.errors import ChildKilled, StageFailed
-from lefleet.process import exit_words
+from lefleet.errors import StageFailed
 from lefleet.records import LossPoint, TrainRequest
 from lefleet.stages.normalisation import SETTING
 from lefleet.stages.suitability import NewStatistics
@@ -221,12 +220,6 @@ _METRICS = re.compile(
 )
 _BAR = re.compile(r"Training:\s+\d+%\|.*\|\s+(\d+)/\d+\s+\[")
 _FALLBACK = re.compile(r"Device '([^']*)' is not available\. Switching to '([^']*)'")
-_TORCHCODEC_START = "WARNING:lerobot.utils.import_utils:Could not load libtorchcodec"
-_TORCHCODEC_END = "[end of libtorchcodec loading traceback]"
-_LOG_RECORD = re.compile(r"^(INFO|WARNING|DEBUG)\b")
-_NOISE = re.compile(
-    r"Training:\s+\d+%\||^\s*$|FutureWarning|UserWarning|^'torchcodec' is installed but cannot"
-)
 
 
 def parse_bar(line: str) -> int | None:
@@ -281,52 +274,6 @@ def read_curve(lines: Iterable[str], log_every: int) -> tuple[list[LossPoint], l
                 )
             )
     return curve, resumed
-
-
-def last_lines(lines: Iterable[str], count: int = 3) -> str:
-    """The last meaningful lines: no log records, no progress bars, no torchcodec.
-
-    torchcodec prints a long traceback wherever ffmpeg is missing; LeRobot then uses another
-    decoder, so it is never the reason.
-    """
-    said = [line.strip() for line in _outside_log_records(lines) if not _NOISE.search(line)]
-    return " | ".join(said[-count:])
-
-
-def failure_of(
-    program: str,
-    code: int,
-    oom_kills_before: int,
-    output: Iterable[str],
-    remedy: str,
-    *,
-    count: int = 3,
-) -> StageFailed:
-    """Why a child process failed: the signal that killed it, or the last lines of its output."""
-    problem = f"{program} {exit_words(code, oom_kills_before)}"
-    if code < 0:
-        return ChildKilled(f"{problem}.", remedy)
-    return StageFailed(f"{problem}: {last_lines(output, count) or 'it printed nothing'}.", remedy)
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines of a log with progress bars, which return the carriage instead of ending a line."""
-    return re.split(r"[\r\n]+", text)
-
-
-def _outside_log_records(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that are neither a log record nor its indented continuation."""
-    in_torchcodec = in_record = False
-    for line in lines:
-        if _TORCHCODEC_START in line:
-            in_torchcodec = True
-        elif in_torchcodec:
-            in_torchcodec = _TORCHCODEC_END not in line
-        elif _LOG_RECORD.match(line):
-            in_record = True
-        elif not (in_record and line.startswith(" ")):
-            in_record = False
-            yield line
 
 
 def _number(value: float) -> float | None:

@@ -43,6 +43,7 @@ from lefleet.records import (
     validated,
 )
 from lefleet.records.border import Strict
+from lefleet.stages.child_output import failure_of, split_lines
 from lefleet.stages.folder import (
     LOG,
     REQUEST,
@@ -54,7 +55,6 @@ from lefleet.stages.folder import (
     set_aside,
     write_durably,
 )
-from lefleet.stages.lerobot_train import failure_of, split_lines
 from lefleet.stages.progress import (
     Progress,
     ProgressWriter,

@@ -13,6 +13,7 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
 from lefleet.stages.backbone import needed_weights, require_weights
+from lefleet.stages.child_output import failure_of, split_lines
 from lefleet.stages.contract import (
     CONTRACT_FILE,
     contract_of,
@@ -28,14 +29,12 @@ from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,
     Invocation,
-    failure_of,
     log_every,
     lost_device,
     parse_bar,
     parse_metrics,
     read_curve,
     resume_command,
-    split_lines,
     start_command,
 )
 from lefleet.stages.normalisation import as_trained, require_family
@@ -103,7 +102,6 @@ def _inputs(request: TrainRequest) -> _Inputs:
     init = find_checkpoint(request.init, "init") if request.init else None
     if init is None:
         require_family(request)
-        require_policy(request.policy_type, "policy_type")
     if request.rename_map and init is None:
         raise BadInput(
             "rename_map: it needs a checkpoint to rename for.",
@@ -111,10 +109,14 @@ def _inputs(request: TrainRequest) -> _Inputs:
         )
     checkpoint = read_policy_config(Path(init.path)) if init else None
     if init and checkpoint:
-        require_policy(checkpoint["type"], "init")
         require_inputs_of(Path(init.path), info["features"], request.rename_map, dataset.root)
     suitability = assess(request, info, Path(dataset.root), checkpoint)
     suitability.require("dataset")
+    # Last of what a person can mend, for it takes longest.
+    if checkpoint:
+        require_policy(checkpoint["type"], "init")
+    else:
+        require_policy(request.policy_type, "policy_type")
     require_weights(needed_weights(request, info, checkpoint))
     return _Inputs(dataset, info, init, suitability)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lefleet.errors import ChildKilled, StageFailed
+from lefleet.records.checkpoint import OFFLINE_WANDB
 from lefleet.stages.folder import write_durably
 
 if TYPE_CHECKING:
@@ -55,10 +56,7 @@ class WandbGuard:
 def offline_flags(output: Path) -> dict[str, str]:
     """W&B's files beside the checkpoints in `output`, without copies of these."""
     return {
-        "wandb.enable": "true",
-        "wandb.mode": "offline",
-        "wandb.project": "lefleet",
-        "wandb.disable_artifact": "true",
+        **OFFLINE_WANDB,
         # W&B's name of the training, for instance demo/cycle_0/train.
         "job_name": "/".join(output.parts[-4:-1]),
     }

@@ -10,8 +10,8 @@ import msgspec
 
 from lefleet.errors import StageFailed
 from lefleet.process import launch, oom_kills, stop
+from lefleet.stages.child_output import failure_of, split_lines
 from lefleet.stages.folder import LOG
-from lefleet.stages.lerobot_train import failure_of, split_lines
 
 SERVICE = "testbed"
 OPEN_TIMEOUT_S = 10.0

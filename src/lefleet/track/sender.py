@@ -16,7 +16,7 @@ import msgspec
 from lefleet.errors import BadInput, Denied, LeFleetError, StageFailed
 from lefleet.ledger import Ledger, open_ledger
 from lefleet.process import exit_words, launch, oom_kills, stop
-from lefleet.process.errand import errand_lock
+from lefleet.process.errand import do_errand
 from lefleet.records import Tracker
 from lefleet.track.outbox import LOCK, LOG, decisions, pending, set_handled
 
@@ -35,12 +35,11 @@ def send_pending(workdir: Path, run: str) -> int:
             if row is None:
                 raise BadInput(f"run: there is no run called {run} in {workdir}.")
             trackers = msgspec.convert(row.corrected_config.get("track", ()), tuple[Tracker, ...])
-            # Once more after the lock is free: who decided meanwhile saw it held.
-            while pending(ledger, folder, run, trackers):
-                with errand_lock(folder / LOCK) as is_mine:
-                    if not is_mine:
-                        return 0
-                    _send(ledger, workdir, run, trackers)
+            do_errand(
+                folder / LOCK,
+                lambda: pending(ledger, folder, run, trackers),
+                lambda: _send(ledger, workdir, run, trackers),
+            )
     except (LeFleetError, OSError, msgspec.ValidationError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

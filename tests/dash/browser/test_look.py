@@ -114,7 +114,7 @@ def test_charts_have_other_colours_in_the_dark(opener):
 
 def test_the_legend_of_the_evidence_is_whole_on_a_phone(opener):
     with opener.page("/runs/night/cycles/1", phone=True) as page:
-        for name in ("better above", "won minus lost", "worse below"):
+        for name in ("better from here", "won minus lost", "worse from here"):
             line = page.locator(".chart svg text", has_text=name).first
             line.wait_for(state="attached")
             box, frame = line.bounding_box(), page.locator(".chart svg").first.bounding_box()
@@ -158,10 +158,11 @@ def test_names_and_reasons_of_robots_are_only_text(opener, place):
     settings = ZenohSettings(mode="client", connect=(place.router.endpoint,))
     with ZenohTransport.open(settings) as node, RobotReport(node, EVIL) as report:
         report.publish(RobotStatus(client_id=EVIL, state="stalled", reason=EVIL, task=EVIL))
-        with opener.page("/fleet") as page:
+        with opener.page("/fleet", phone=True) as page:
             page.wait_for_selector("section.bad")
             assert EVIL in page.locator("section.bad").inner_text()
             assert EVIL in page.locator("tbody").inner_text()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_a_knowledge_page_is_edited_and_says_by_whom(opener, place):

@@ -52,7 +52,7 @@ def test_2_why_a_candidate_is_better_with_films_of_a_pair_that_differs(opener):
         )
         evidence = section(page, "The evidence")
         expect(evidence.locator(".chart svg path").first).to_be_attached()
-        expect(evidence).to_contain_text("better above")
+        expect(evidence).to_contain_text("better from here")
         # One film was made when the gate ended: it is there without another click.
         films = section(page, re.compile("only the candidate succeeded")).locator("video")
         expect(films).to_have_count(2)
@@ -71,8 +71,10 @@ def test_2_why_a_candidate_is_better_with_films_of_a_pair_that_differs(opener):
 
 def test_4_which_data_made_the_blessed_checkpoint(opener):
     with opener.page("/runs/night") as page:
-        made = section(page, "What made the blessed checkpoint")
-        made.get_by_role("link", name="4 episodes").first.click()
+        page.get_by_role("link", name="Which data made it").click()
+        made = section(page, "Which data made the blessed checkpoint")
+        expect(made).to_be_in_viewport()
+        made.get_by_role("link", name="Watch its 4 episodes").click()
         page.get_by_role("link", name="Episode 0", exact=True).click()
         expect(page.get_by_role("heading", name="Episode 0")).to_be_visible()
         expect(page.locator("section.card", has_text="State").locator("svg").first).to_be_visible()
@@ -83,6 +85,9 @@ def test_5_why_a_run_failed_and_how_it_goes_on(opener, place):
         why = section(page, "broken failed in train of cycle 0")
         expect(why).to_contain_text("Last lines of broken/cycle_0/train/log.txt")
         expect(why.locator("pre")).to_contain_text("many")
+        expect(why.locator("pre")).not_to_contain_text("torchcodec")
+        log = place.workdir / "broken" / "cycle_0" / "train" / "log.txt"
+        expect(why).to_contain_text(f"Read {log}, correct the cause")
         expect(why).to_contain_text("lefleet resume broken")
         why.get_by_role("button", name="Resume", exact=True).click()
         # It fails again, by itself: the page shows both without being loaded again.
@@ -160,6 +165,7 @@ def test_3_a_no_from_a_phone_with_its_reason_and_who_said_it(opener):
     """A page that was open before follows it."""
     reason = f"the gripper looks unsafe {EVIL}"
     with opener.page("/runs/shadow") as other, opener.page("/approvals", phone=True) as page:
+        expect(answer(page, "shadow")).to_contain_text("A no asks for your reason")
         answer(page, "shadow").get_by_role("button", name="No …").click()
         page.get_by_role("button", name="Say no").click()
         expect(page.get_by_text("Say why not, for those who come after you.")).to_be_visible()

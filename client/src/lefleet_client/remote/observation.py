@@ -157,8 +157,9 @@ class ObservationReader:
     """
 
     def __init__(self, contract: Contract, robot: RobotFeatures | None, sizes: Sizes) -> None:
-        self._vectors = sorted(contract.vectors)
-        self._cameras = sorted({*contract.cameras, *(robot.cameras if robot else ())})
+        own = robot.facing(contract) if robot else RobotFeatures.of(contract)
+        self._vectors = sorted({*contract.vectors, *own.vectors})
+        self._cameras = sorted({*contract.cameras, *own.cameras})
         self._sizes = sizes
 
     def frame(self, observation: ArrayFrame, name: str = "observation") -> SplitFrame:

@@ -8,6 +8,7 @@ class TransportError(Exception):
     ├── BadSettings     the settings cannot work, whatever the network does
     ├── BadExpression   not a key, or not a key expression
     ├── CannotOpen      no connection
+    │   └── CannotListen    another program has the port, or the address is not this machine's
     ├── Forked          the transport was opened before a fork
     ├── Closed          the transport, or what was declared on it, is closed
     ├── ThreadsEnded    the main thread has ended
@@ -27,6 +28,10 @@ class BadExpression(TransportError):
 
 class CannotOpen(TransportError):
     """No connection: no node listens there, or it does not let us in."""
+
+
+class CannotListen(CannotOpen):
+    """Another program has the port, or the address is none of this machine."""
 
 
 class Forked(TransportError):

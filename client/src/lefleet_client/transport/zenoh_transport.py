@@ -18,6 +18,7 @@ from lefleet_client.transport.declarations import (
     is_pattern,
 )
 from lefleet_client.transport.errors import (
+    CannotListen,
     CannotOpen,
     Closed,
     Forked,
@@ -102,7 +103,7 @@ class ZenohTransport:
                 failure = _without_frames(error)
             except zenoh.ZError as error:
                 _LOG.debug("zenoh.open: %s", error)
-                failure = CannotOpen(_why_not(settings, str(error)))
+                failure = _why_not(settings, str(error))
         raise failure
 
     def publisher(self, key: str, qos: Qos) -> Publisher:
@@ -286,15 +287,15 @@ def _without_frames(error: TransportError) -> TransportError:
     return error.with_traceback(None)
 
 
-def _why_not(settings: ZenohSettings, said: str) -> str:
+def _why_not(settings: ZenohSettings, said: str) -> CannotOpen:
     """Zenoh tells apart what it cannot listen on, but not what it cannot connect to."""
     if "listener" in said:
         busy = "another program listens there; stop it, or listen on another port"
         cause = busy if "in use" in said else "is that an address of this machine, and allowed?"
-        return f"cannot listen on {', '.join(settings.listen)}: {cause}"
+        return CannotListen(f"cannot listen on {', '.join(settings.listen)}: {cause}")
     places = ", ".join((*settings.connect, *settings.listen))
     how = "" if settings.tls is None else " Where the authority is, lefleet certs list shows them."
-    return (
+    return CannotOpen(
         f"nothing answers at {places} within {settings.open_timeout_s:g} s. Is a server running "
         f"there (lefleet serve), and are address, password and certificates right?{how}"
     )

@@ -22,6 +22,7 @@ from lefleet.dash.pages.parts import (
     definitions,
     empty,
     link,
+    terms,
 )
 from lefleet.errors import BadInput
 from lefleet.ledger import ApprovalRow
@@ -113,6 +114,7 @@ def _question(view: OpenPage, question: _Question) -> None:
         if problem := asked.evidence.get("problem"):
             PlainText("p", f"✕ {problem}")
         PlainText("p", _CONSEQUENCES[asked.kind], "muted")
+        terms(_CONSEQUENCES[asked.kind], asked.text)
         if asked.expires_at is not None:
             PlainText("p", f"Without an answer by {clock(asked.expires_at)}: {asked.on_timeout}.")
         if not view.may("approve"):
@@ -120,6 +122,7 @@ def _question(view: OpenPage, question: _Question) -> None:
                 "p", "You may look, but not answer: ask for a token with --may approve.", "muted"
             )
             return
+        PlainText("p", "A no asks for your reason before it is sent.", "muted small")
         with box("div", "row actions"):
             button("Yes", lambda: _say(view, asked, approved=True, why=""), "primary")
             button("No …", lambda: _ask_why(view, asked), "danger")

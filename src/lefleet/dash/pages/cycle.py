@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from lefleet.actions.films import request_film
-from lefleet.dash.pages import cycle_parts
+from lefleet.dash.pages import cycle_parts, run_parts
 from lefleet.dash.pages.frame import (
     RESPONSE_S,
     OpenPage,
@@ -27,10 +27,12 @@ from lefleet.dash.pages.parts import (
     chip,
     command,
     link,
+    terms,
 )
 from lefleet.queries.cycles import CycleDetail, StageLine, cycle_detail, stage_log
 from lefleet.queries.paging import Page
 from lefleet.queries.pairs import GatePair, pairs
+from lefleet.queries.run import CheckpointLineage
 from lefleet.queries.words import clock, duration
 from lefleet.records import TaskPairs
 
@@ -64,6 +66,7 @@ class _CyclePage:
                 lambda shown: self._build_pairs(*shown)
             )
             self._per_task = LivePart[dict[str, TaskPairs]](cycle_parts.per_task)
+            self._data = LivePart[CheckpointLineage | None](_build_data)
             self._stages = LivePart[tuple[StageLine, ...]](self._build_stages)
 
     def read(self) -> tuple[CycleDetail, Page[GatePair]]:
@@ -97,6 +100,7 @@ class _CyclePage:
         self._film.show(shown.get(self._picked) if self._picked else None)
         self._pairs.show((found, self._picked))
         self._per_task.show(detail.per_task)
+        self._data.show(detail.lineage)
         self._stages.show(detail.stages)
 
     async def _refresh(self) -> None:
@@ -110,6 +114,8 @@ class _CyclePage:
                 PlainText("h1", f"Cycle {self._cycle}")
                 if status.decision:
                     chip(status.decision)
+                if detail.lineage is not None:
+                    link("Which data made it", f"#{run_parts.LINEAGE}", "small")
             _neighbours(self._run, self._cycle, detail.cycles)
         with card("Why" if status.decision else "Not decided yet"):
             # What a person said comes before what the gate showed, and that before its statistics.
@@ -130,6 +136,7 @@ class _CyclePage:
                 PlainText("p", detail.needed)
             if detail.settle:
                 command(f"{detail.settle}{self.view.flag}")
+            terms(status.why or "")
             for remark in status.diagnosis:
                 PlainText("p", f"Look at {remark}")
             if (answer := status.answer) is not None:
@@ -247,6 +254,14 @@ class _CyclePage:
         with self.view.dialog(f"Last lines of {log.file}", "wide") as dialog:
             PlainText("pre", "\n".join(log.lines) or "It is empty.", "log")
             button("Close", dialog.close)
+
+
+def _build_data(found: CheckpointLineage | None) -> None:
+    if found is None:
+        return
+    with card("Which data made this checkpoint") as section:
+        section.props["id"] = run_parts.LINEAGE
+        run_parts.data_of(found)
 
 
 def _neighbours(run: str, cycle: int, count: int) -> None:

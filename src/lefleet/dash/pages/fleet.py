@@ -90,12 +90,16 @@ def _robots(robots: tuple[RobotCard, ...]) -> None:
             ),
         )
         for one in robots:
+            # Numbers of a robot without news are no longer true.
+            now = (
+                _age(one.action_age_ms),
+                f"{one.round_trip_ms:.0f} ms, p95 {one.round_trip_p95_ms:.0f} ms",
+            )
             table.row(
                 one.name,
                 partial(chip, one.state, tone=_TONES[one.trouble], words=one.state_text),
                 one.server or "–",
-                _age(one.action_age_ms),
-                f"{one.round_trip_ms:.0f} ms, p95 {one.round_trip_p95_ms:.0f} ms",
+                *(now if one.is_heard() else ("–", "–")),
                 str(one.fallbacks),
                 str(one.reconnects),
                 one.task or "–",

@@ -12,6 +12,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from lefleet.dash.charts import Options
 from lefleet.queries.marks import RUN_MARKS, decision_mark
+from lefleet.queries.words import explained
 
 Tone = Literal["", "good", "warn", "bad", "busy"]
 _TONES: dict[str, Tone] = {
@@ -160,6 +161,12 @@ def definitions(rows: Iterable[tuple[str, str | Callable[[], Any]]]) -> None:
             else:
                 with box("dd"):
                     value()
+
+
+def terms(*texts: str) -> None:
+    """What the special terms in these texts mean."""
+    for meaning in explained(*texts):
+        PlainText("p", meaning, "muted small")
 
 
 class Table:

@@ -14,12 +14,15 @@ from lefleet.dash.pages.parts import (
     definitions,
     film,
     link,
+    terms,
 )
 from lefleet.queries.marks import STEP_MARKS
 from lefleet.queries.run import CheckpointLineage, EvaluationFilm, FlowStep, TrainingCurve
 from lefleet.queries.status import BudgetUse, CycleStatus
 from lefleet.queries.words import budget
 
+LINEAGE = "lineage"
+"""Where on a run's page the data of its blessed checkpoint are."""
 _STEP_WORDS = {"next": "to come", "skipped": "skipped", "done": "done"}
 _STEP_DOES = {
     "propose": "what to do",
@@ -64,6 +67,7 @@ def decisions(run: str, cycles: tuple[CycleStatus, ...], blessed: str | None) ->
         with box("div", "stack"):
             for one in reversed(cycles):
                 _decision(run, one, is_blessed=bool(blessed) and one.checkpoint_digest == blessed)
+            terms(*(one.why or "" for one in cycles))
 
 
 def _decision(run: str, one: CycleStatus, *, is_blessed: bool) -> None:
@@ -74,6 +78,7 @@ def _decision(run: str, one: CycleStatus, *, is_blessed: bool) -> None:
                 chip(one.decision)
             if is_blessed:
                 chip("blessed")
+                link("Which data made it", f"#{LINEAGE}", "small")
             if one.success_rate is not None and one.interval:
                 low, high = one.interval
                 PlainText(
@@ -140,29 +145,39 @@ def _last(losses: Sequence[float | None]) -> str:
 
 def lineage(found: CheckpointLineage | None) -> None:
     """Which data made the blessed checkpoint, and what judged it."""
-    with card("What made the blessed checkpoint"):
+    with card("Which data made the blessed checkpoint") as section:
+        section.props["id"] = LINEAGE
         if found is None:
             PlainText("p", "No checkpoint is blessed yet.", "muted")
             return
-        trained = [one for one in found.data if one.is_trained_on]
-        parts = [one for one in found.data if not one.is_trained_on]
-        rows: list[tuple[str, str]] = [
+        data_of(found)
+
+
+def data_of(found: CheckpointLineage) -> None:
+    """The data that a checkpoint was trained on, with the way to their episodes."""
+    trained = [one for one in found.data if one.is_trained_on]
+    parts = [one for one in found.data if not one.is_trained_on]
+    definitions(
+        [
             ("checkpoint", f"{found.digest[:12]}, cycle {found.cycle} of {found.run}"),
             ("started from", found.init[:12] if found.init else "scratch"),
             ("judged by", f"{found.judged_by} episodes"),
         ]
-        definitions(rows)
-        for title, group in (("Trained on", trained), ("Merged from", parts)):
-            if not group:
-                continue
-            PlainText("h3", title).style("margin-top: .8rem")
-            with box("ul"):
-                for one in group:
-                    with box("li"):
-                        link(f"{one.episodes} episodes", f"/episodes/{one.id}")
-                        where = f"{one.stage} of cycle {one.cycle}"
-                        where += f" of {one.run}" if one.run != found.run else ""
-                        PlainText("span", f" · {where} · {one.digest[:12]}", "muted small")
+    )
+    for title, group in (("Trained on", trained), ("Merged from", parts)):
+        if not group:
+            continue
+        PlainText("h3", title).style("margin-top: .8rem")
+        with box("ul"):
+            for one in group:
+                with box("li"):
+                    count = "1 episode" if one.episodes == 1 else f"{one.episodes} episodes"
+                    link(
+                        f"Watch its {count}" if one.is_trained_on else count, f"/episodes/{one.id}"
+                    )
+                    where = f"{one.stage} of cycle {one.cycle}"
+                    where += f" of {one.run}" if one.run != found.run else ""
+                    PlainText("span", f" · {where} · {one.digest[:12]}", "muted small")
 
 
 def films(run: str, shown: tuple[EvaluationFilm, ...]) -> None:
