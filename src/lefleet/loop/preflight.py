@@ -21,8 +21,9 @@ from lefleet.loop.existing_data import require_data
 from lefleet.loop.rules import begin_rules, launch_rules
 from lefleet.loop.training import installed_family
 from lefleet.process import NoReport, ask
-from lefleet.records import DatasetSource, RunConfig
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.border import Strict
+from lefleet.stages.cameras import asked_cameras, require_rendering
 from lefleet.stages.contract import INFO, read_info
 from lefleet.stages.environment_probe import EnvironmentReport
 from lefleet.stages.extras import require_environment
@@ -140,6 +141,9 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             yield _refused(error)
         else:
             yield CheckResult(name=f"{field}.policy_type", state="ok", found=family)
+    if isinstance(source, ExpertGrowth) and source.cameras:
+        progress(Update.phase("rendering once, to see whether that works"))
+        yield _cameras(source, rules)
     if config.evaluate.env:
         try:
             require_environment(config.evaluate.env.get("type", ""), "evaluate.env.type")
@@ -148,6 +152,18 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             return
         progress(Update.phase("making the environment once, to look at it"))
         yield from _environment(config.evaluate.env, info, rules)
+
+
+def _cameras(source: ExpertGrowth, rules: Rules) -> CheckResult:
+    """Whether they can be rendered."""
+    try:
+        with installed(rules):
+            require_rendering(asked_cameras(source), "collect.cameras")
+    except BadInput as error:
+        return _refused(error)
+    size = f"{source.image_size} x {source.image_size}"
+    found = f"{', '.join(source.cameras)}, {size} pixels"
+    return CheckResult(name="collect.cameras", state="ok", found=found)
 
 
 def _refused(error: BadInput, prefix: str = "") -> CheckResult:

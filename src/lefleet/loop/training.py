@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lefleet.errors import BadInput
-from lefleet.records import DatasetSource, RunConfig, Rung, TrainRequest
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig, Rung, TrainRequest
 from lefleet.records.checkpoint import Normalisation
 from lefleet.stages.backbone import needed_weights, require_weights
-from lefleet.stages.contract import INFO, SIMULATED_INFO, is_camera, policy_features, read_info
+from lefleet.stages.cameras import asked_cameras
+from lefleet.stages.contract import INFO, is_camera, policy_features, read_info, simulated_info
 from lefleet.stages.extras import require_policy
 from lefleet.stages.normalisation import choose_mapping, require_family
 from lefleet.stages.references import checkpoint_folder, read_policy_config
@@ -32,11 +33,13 @@ class KnownTraining(NamedTuple):
 def training_of(config: RunConfig, request: TrainRequest) -> KnownTraining:
     """Of data on this machine; a dataset on the hub is not looked at, nor is another environment
     than LeFleet's made for this."""
-    info: dict[str, Any] | None = SIMULATED_INFO
+    info: dict[str, Any] | None
     if isinstance(config.collect, DatasetSource):
         info = _info(config.collect)
     elif config.evaluate.env:
         return KnownTraining()
+    else:
+        info = simulated_info(asked_cameras(config.collect))
     if info is None:
         return KnownTraining()
     is_state_only = not any(map(is_camera, policy_features(info).values()))
@@ -56,6 +59,8 @@ def require_trainable(config: RunConfig) -> None:
                 require_family(rung)
         if isinstance(config.collect, DatasetSource):
             _require_data(config.collect, rung, f"ladder[{number}]")
+        elif not config.evaluate.env:
+            _require_simulated(config.collect, rung, f"ladder[{number}]")
 
 
 @contextmanager
@@ -98,6 +103,21 @@ def _require_data(source: DatasetSource, rung: Rung, place: str) -> None:
                 require_inputs_of(folder, info["features"], rung.rename_map, source.root)
     if info is not None:
         assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
+        require_weights(needed_weights(rung, info, checkpoint))
+
+
+def _require_simulated(source: ExpertGrowth, rung: Rung, place: str) -> None:
+    """Of data with cameras that is not collected yet; without, a policy needs nothing beside it."""
+    if not source.cameras:
+        return
+    info = simulated_info(asked_cameras(source))
+    folder = checkpoint_folder(rung.init, f"{place}.init") if rung.init else None
+    if rung.init and folder is None:  # On the hub: what it needs is not known here.
+        return
+    with _named(place):
+        if folder is not None:
+            require_inputs_of(folder, info["features"], rung.rename_map, "collect.cameras")
+        checkpoint = read_policy_config(folder) if folder else None
         require_weights(needed_weights(rung, info, checkpoint))
 
 

@@ -171,8 +171,10 @@ def _write_frames(path: Path, taught: Sequence[tuple[dict[str, npt.NDArray[Any]]
     for key in taught[0][0]:
         columns[key] = np.stack([frame[key] for frame, _ in taught])
     columns["action"] = np.stack([label for _, label in taught]).astype(np.float32)
+    # Images would fill the disk: 8 MB for an episode of two small cameras.
+    has_images = any(column.dtype == np.uint8 for column in columns.values())
     with partial.open("wb") as file:
-        np.savez(file, **columns)
+        (np.savez_compressed if has_images else np.savez)(file, **columns)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

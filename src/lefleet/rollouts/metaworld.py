@@ -2,33 +2,51 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lefleet.rollouts.worlds import ActionRange, Camera, EnvObservation, WorldStep
 from lefleet.sim.encode import ACTION_NAMES, FPS, encode
-from lefleet.sim.render import Renderer
+from lefleet.sim.render import CameraSizes, Renderer, Renderers
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import MAX_STEPS, Action, Expert, RawObservation, RecoveringExpert, World
+
+if TYPE_CHECKING:
+    from lefleet.sim.render import RenderedFrame
 
 _ONES = np.ones(len(ACTION_NAMES), np.float32)
 
 
 class MetaWorld:
-    """One task of MetaWorld."""
+    """One task of MetaWorld, with the images of some cameras beside its vectors."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(
+        self,
+        task: str,
+        cameras: CameraSizes = MappingProxyType({}),
+        renderers: Renderers | None = None,
+    ) -> None:
+        """`renderers`: shared with other worlds; whoever made them closes them."""
         self.instruction = TASKS[task].instruction
         self.horizon = TASKS[task].horizon
         self.max_steps = MAX_STEPS
         self.fps = FPS
         self.actions = ActionRange(-_ONES, _ONES)
         self.start = ""
+        self.images: dict[str, RenderedFrame] = {}
         self._task = task
         self._world = World(task)
+        self._cameras = cameras
+        self._renderers = renderers or Renderers()
         self._raw: RawObservation = np.empty(0)
+
+    @property
+    def sim(self) -> Any:
+        """MetaWorld's own simulation."""
+        return self._world.sim
 
     @property
     def progress(self) -> float:
@@ -45,9 +63,11 @@ class MetaWorld:
         return WorldStep(self._observation(), outcome.reward, outcome.success, outcome.success)
 
     def frame(self, observation: EnvObservation) -> dict[str, npt.NDArray[Any]]:
+        images = observation.get("pixels", {})
         return {
             "observation.state": observation["agent_pos"],
             "observation.environment_state": observation["environment_state"],
+            **{f"observation.images.{name}": image for name, image in images.items()},
         }
 
     def expert(self, *, takes_over: bool) -> Callable[[], Action]:
@@ -55,8 +75,37 @@ class MetaWorld:
         return lambda: expert.act(self._raw)
 
     def camera(self) -> Camera:
-        return Renderer(self._world.sim)
+        return _FilmCamera(self)
 
     def _observation(self) -> EnvObservation:
         encoded = encode(self._raw, self._task)
-        return {"agent_pos": encoded.state, "environment_state": encoded.environment}
+        self.images = self._renderers.images(self._world.sim, self._cameras)
+        pixels = {"pixels": self.images} if self.images else {}
+        return {"agent_pos": encoded.state, "environment_state": encoded.environment, **pixels}
+
+
+class _FilmCamera:
+    """The scene from the corner, and beside it what the policy sees, enlarged to the same height.
+
+    The policy's images are those of its observation: they are not rendered again.
+    """
+
+    def __init__(self, world: MetaWorld) -> None:
+        self._world = world
+        self._renderer = Renderer(world.sim)
+
+    def frame(self) -> "RenderedFrame":
+        scene = self._renderer.frame()
+        seen = [_enlarged(image, len(scene)) for image in self._world.images.values()]
+        return np.concatenate([scene, *seen], axis=1)
+
+    def close(self) -> None:
+        self._renderer.close()
+
+
+def _enlarged(image: "RenderedFrame", height: int) -> "RenderedFrame":
+    """To `height`, every pixel repeated or left out, so that it shows what the policy got."""
+    width = round(image.shape[1] * height / image.shape[0])
+    rows = np.arange(height) * image.shape[0] // height
+    columns = np.arange(width) * image.shape[1] // width
+    return image[rows][:, columns]

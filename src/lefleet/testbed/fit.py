@@ -10,7 +10,9 @@ from lefleet.policy.load import discover
 from lefleet.records import CheckpointContract, decode
 from lefleet.robots import LeFleetSim
 from lefleet.sim.encode import ACTION_NAMES, FPS
+from lefleet.sim.render import CAMERAS
 from lefleet.sim.tasks import BY_INSTRUCTION, resolve_tasks
+from lefleet.stages.cameras import IMAGES
 from lefleet.stages.contract import CONTRACT_FILE
 from lefleet_client.wire import Contract
 
@@ -35,14 +37,31 @@ def require_fit(folder: str) -> None:
         trust_order=True,
         rename_map=rename_map_of(files),
     )
+    if found.contract.cameras:
+        raise _sees(found.contract)
     if problem := _misfit(found.contract):
         raise BadInput(f"checkpoint: {problem}.", _WHAT_FITS)
 
 
+def _sees(contract: Contract) -> BadInput:
+    """Rendering an image takes as long as a tick, so the result would be about the renderer."""
+    seen = f"checkpoint: the policy looks through {', '.join(contract.cameras)}"
+    names = [key.removeprefix(IMAGES) for key in contract.cameras]
+    sizes = {shape[:2] for shape in contract.cameras.values()}
+    if len(sizes) > 1 or not set(names) <= set(CAMERAS):
+        return BadInput(f"{seen}.", _WHAT_FITS)
+    height, width = sizes.pop()
+    return BadInput(
+        f"{seen}, and these robots cannot render that at {FPS} Hz.",
+        "lefleet eval measures it. To drive one robot as fast as it renders: lefleet serve, then "
+        f"lefleet rollout --robot.type=lefleet_sim --robot.cameras=[{','.join(names)}] "
+        f"--robot.camera_width={width} --robot.camera_height={height} --fps={FPS} "
+        "--inference.type=remote",
+    )
+
+
 def _misfit(contract: Contract) -> str:
     """What does not fit, to end a sentence; empty if everything does."""
-    if contract.cameras:
-        return f"the policy looks through {', '.join(contract.cameras)}"
     for key, names in contract.vectors.items():
         ours = LeFleetSim.vectors.get(key)
         if ours is None:
