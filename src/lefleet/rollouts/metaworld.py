@@ -36,12 +36,12 @@ class MetaWorld:
         self.fps = FPS
         self.actions = ActionRange(-_ONES, _ONES)
         self.start = ""
-        self.images: dict[str, RenderedFrame] = {}
         self._task = task
         self._world = World(task)
         self._cameras = cameras
         self._renderers = renderers or Renderers()
         self._raw: RawObservation = np.empty(0)
+        self._observation: EnvObservation = {}
 
     @property
     def sim(self) -> Any:
@@ -55,12 +55,25 @@ class MetaWorld:
     def reset(self, seed: int, number: int) -> EnvObservation:  # noqa: ARG002 - any seed is a state
         self._raw = self._world.reset(seed)
         self.start = hashlib.sha256(self._raw.tobytes()).hexdigest()[:16]
-        return self._observation()
+        self._observation = {}
+        return self.observe()
 
     def step(self, action: Action) -> WorldStep:
         outcome = self._world.step(action)
         self._raw = outcome.raw
-        return WorldStep(self._observation(), outcome.reward, outcome.success, outcome.success)
+        self._observation = {}
+        return WorldStep(outcome.reward, outcome.success, outcome.success)
+
+    def observe(self) -> EnvObservation:
+        if not self._observation:
+            encoded = encode(self._raw, self._task)
+            images = self._renderers.images(self._world.sim, self._cameras)
+            self._observation = {
+                "agent_pos": encoded.state,
+                "environment_state": encoded.environment,
+                **({"pixels": images} if images else {}),
+            }
+        return self._observation
 
     def frame(self, observation: EnvObservation) -> dict[str, npt.NDArray[Any]]:
         images = observation.get("pixels", {})
@@ -77,18 +90,9 @@ class MetaWorld:
     def camera(self) -> Camera:
         return _FilmCamera(self)
 
-    def _observation(self) -> EnvObservation:
-        encoded = encode(self._raw, self._task)
-        self.images = self._renderers.images(self._world.sim, self._cameras)
-        pixels = {"pixels": self.images} if self.images else {}
-        return {"agent_pos": encoded.state, "environment_state": encoded.environment, **pixels}
-
 
 class _FilmCamera:
-    """The scene from the corner, and beside it what the policy sees, enlarged to the same height.
-
-    The policy's images are those of its observation: they are not rendered again.
-    """
+    """The scene from the corner, and beside it what the policy sees, in the same height."""
 
     def __init__(self, world: MetaWorld) -> None:
         self._world = world
@@ -96,14 +100,14 @@ class _FilmCamera:
 
     def frame(self) -> "RenderedFrame":
         scene = self._renderer.frame()
-        seen = [_enlarged(image, len(scene)) for image in self._world.images.values()]
-        return np.concatenate([scene, *seen], axis=1)
+        seen = self._world.observe().get("pixels", {}).values()
+        return np.concatenate([scene, *(_resized(image, len(scene)) for image in seen)], axis=1)
 
     def close(self) -> None:
         self._renderer.close()
 
 
-def _enlarged(image: "RenderedFrame", height: int) -> "RenderedFrame":
+def _resized(image: "RenderedFrame", height: int) -> "RenderedFrame":
     """To `height`, every pixel repeated or left out, so that it shows what the policy got."""
     width = round(image.shape[1] * height / image.shape[0])
     rows = np.arange(height) * image.shape[0] // height

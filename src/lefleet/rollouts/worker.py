@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 class Acting(Protocol):
     """What the engine needs of a policy."""
 
+    @property
+    def looks(self) -> bool:
+        """Whether the next actions depend on the observations that they are asked with."""
+        ...
+
     def reset(self, seed: int) -> None: ...
 
     def act(
@@ -126,8 +131,9 @@ class Engine:
             self._has_begun = True
             self._on_begin()
         while running:
-            for episode in running:
-                rows[episode.planned.row] = episode.observation
+            if policy is not None and policy.looks:
+                for episode in running:
+                    rows[episode.planned.row] = episode.observation
             actions = nothing if policy is None else policy.act(rows, instructions)
             for episode in running:
                 with _named(episode.planned):

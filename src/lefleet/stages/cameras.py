@@ -75,7 +75,7 @@ def seen_cameras(checkpoint: Path) -> dict[str, ImageSize]:
         shapes = {
             key: (*feature["shape"][1:], feature["shape"][0])
             for key, feature in (config.get("input_features") or {}).items()
-            if feature["type"] == "VISUAL"
+            if feature.get("type") == "VISUAL"
         }
     return {
         key.removeprefix(IMAGES): ImageSize(*shape[:2])

@@ -135,9 +135,7 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
     stage.pin(checkpoint=checkpoint.digest)
     takeover = request.mode == "takeover"
     behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
-    wanted = rolled_out(
-        request, checkpoint, behaviour, cameras=cameras, keep_failures=not takeover
-    )
+    wanted = rolled_out(request, checkpoint, behaviour, cameras=cameras, keep_failures=not takeover)
     gathered = gather(wanted, stage, progress, verify_pins(stage, checkpoint=checkpoint))
     untouched = [task for task, kept in gathered.kept.items() if not kept]
     if untouched:

@@ -37,31 +37,31 @@ def require_fit(folder: str) -> None:
         trust_order=True,
         rename_map=rename_map_of(files),
     )
-    if found.contract.cameras:
-        raise _sees(found.contract)
     if problem := _misfit(found.contract):
-        raise BadInput(f"checkpoint: {problem}.", _WHAT_FITS)
+        raise BadInput(f"checkpoint: {problem}.", _by_hand(found.contract) or _WHAT_FITS)
 
 
-def _sees(contract: Contract) -> BadInput:
-    """Rendering an image takes as long as a tick, so the result would be about the renderer."""
-    seen = f"checkpoint: the policy looks through {', '.join(contract.cameras)}"
+def _by_hand(contract: Contract) -> str:
+    """How to drive the simulated robot with a policy that sees its cameras: an image takes about as
+    long as a tick, so this command's result would be about the renderer."""
     names = [key.removeprefix(IMAGES) for key in contract.cameras]
     sizes = {shape[:2] for shape in contract.cameras.values()}
-    if len(sizes) > 1 or not set(names) <= set(CAMERAS):
-        return BadInput(f"{seen}.", _WHAT_FITS)
+    if len(sizes) != 1 or not set(names) <= set(CAMERAS):
+        return ""
     height, width = sizes.pop()
-    return BadInput(
-        f"{seen}, and these robots cannot render that at {FPS} Hz.",
-        "lefleet eval measures it. To drive one robot as fast as it renders: lefleet serve, then "
-        f"lefleet rollout --robot.type=lefleet_sim --robot.cameras=[{','.join(names)}] "
+    return (
+        f"The simulated robot cannot render that at {FPS} Hz. lefleet eval measures such a policy. "
+        "To drive one robot as fast as it renders: lefleet serve, and then lefleet rollout "
+        f"--robot.type=lefleet_sim --robot.cameras=[{','.join(names)}] "
         f"--robot.camera_width={width} --robot.camera_height={height} --fps={FPS} "
-        "--inference.type=remote",
+        "--inference.type=remote"
     )
 
 
 def _misfit(contract: Contract) -> str:
     """What does not fit, to end a sentence; empty if everything does."""
+    if contract.cameras:
+        return f"the policy looks through {', '.join(contract.cameras)}"
     for key, names in contract.vectors.items():
         ours = LeFleetSim.vectors.get(key)
         if ours is None:
