@@ -16,23 +16,14 @@ from lefleet.sim.render import graphics_problem
 from lefleet.stages.folder import read_record
 from tests.loop.fuzz import tiny_config
 from tests.loop.test_end_to_end import run
+from tests.samples import TINY_ACT
 
 pytestmark = [
     pytest.mark.skipif(bool(graphics_problem()), reason="no images can be rendered here"),
     pytest.mark.slow,
 ]
 SIZE = 32
-TINY = {
-    "pretrained_backbone_weights": "null",
-    "chunk_size": "50",
-    "n_action_steps": "50",
-    "dim_model": "16",
-    "n_heads": "2",
-    "dim_feedforward": "16",
-    "n_encoder_layers": "1",
-    "n_decoder_layers": "1",
-    "use_vae": "false",
-}
+TINY = {**TINY_ACT, "chunk_size": "50", "n_action_steps": "50"}
 """It looks once in 50 steps, so that hardly anything is rendered for it."""
 
 
