@@ -7,6 +7,7 @@ sees, so whatever runs its episodes renders the same cameras in the same sizes.
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +105,21 @@ def print_report() -> int:
 
 
 def require_rendering(cameras: CameraSizes, field: str) -> None:
-    """Raise BadInput where these cameras cannot be rendered here.
-
-    A program of its own tries it: a process that has rendered can no longer be forked.
-    """
-    if not cameras:
-        return
-    try:
-        argv = (sys.executable, "-m", "lefleet", "graphics", "probe")
-        problem = ask(argv, GraphicsReport, _PATIENCE_S).problem
-    except NoReport as error:
-        problem = f"A trial of OpenGL {error}."
-    if problem:
+    """Raise BadInput where these cameras cannot be rendered here."""
+    if cameras and (problem := _tried_problem()):
         raise BadInput(
             f"{field}: images of {', '.join(cameras)} cannot be rendered here. {problem}", GL_REMEDY
         )
+
+
+@cache
+def _tried_problem() -> str:
+    """Why nothing can be rendered here, or an empty string; tried once.
+
+    By a program of its own, as a process that has rendered can no longer be forked.
+    """
+    try:
+        argv = (sys.executable, "-m", "lefleet", "graphics", "probe")
+        return ask(argv, GraphicsReport, _PATIENCE_S).problem
+    except NoReport as error:
+        return f"A trial of OpenGL {error}."
