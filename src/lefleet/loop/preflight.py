@@ -23,7 +23,8 @@ from lefleet.loop.training import installed_family
 from lefleet.process import NoReport, ask
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.border import Strict
-from lefleet.stages.cameras import asked_cameras, require_rendering
+from lefleet.sim.render import CameraSizes
+from lefleet.stages.cameras import asked_cameras, recorded_cameras, require_rendering
 from lefleet.stages.contract import INFO, read_info
 from lefleet.stages.environment_probe import EnvironmentReport
 from lefleet.stages.extras import require_environment
@@ -141,9 +142,9 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             yield _refused(error)
         else:
             yield CheckResult(name=f"{field}.policy_type", state="ok", found=family)
-    if isinstance(source, ExpertGrowth) and source.cameras:
+    if not config.evaluate.env and (cameras := _rendered(source, info)):
         progress(Update.phase("rendering once, to see whether that works"))
-        yield _cameras(source, rules)
+        yield _cameras(cameras, rules)
     if config.evaluate.env:
         try:
             require_environment(config.evaluate.env.get("type", ""), "evaluate.env.type")
@@ -154,16 +155,22 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
         yield from _environment(config.evaluate.env, info, rules)
 
 
-def _cameras(source: ExpertGrowth, rules: Rules) -> CheckResult:
+def _rendered(source: ExpertGrowth | DatasetSource, info: dict[str, Any] | None) -> CameraSizes:
+    """Cameras of LeFleet's simulation that the run's policies see, as far as that is known."""
+    if isinstance(source, ExpertGrowth):
+        return asked_cameras(source)
+    return recorded_cameras(info) if info else {}
+
+
+def _cameras(cameras: CameraSizes, rules: Rules) -> CheckResult:
     """Whether they can be rendered."""
     try:
         with installed(rules):
-            require_rendering(asked_cameras(source), "collect.cameras")
+            require_rendering(cameras, "collect.cameras")
     except BadInput as error:
         return _refused(error)
-    size = f"{source.image_size} x {source.image_size}"
-    found = f"{', '.join(source.cameras)}, {size} pixels"
-    return CheckResult(name="collect.cameras", state="ok", found=found)
+    found = ", ".join(f"{name} {size.height} x {size.width}" for name, size in cameras.items())
+    return CheckResult(name="collect.cameras", state="ok", found=f"can be rendered: {found}")
 
 
 def _refused(error: BadInput, prefix: str = "") -> CheckResult:

@@ -6,7 +6,7 @@ sees, so whatever runs its episodes renders the same cameras in the same sizes.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,16 @@ def seen_cameras(checkpoint: Path) -> dict[str, ImageSize]:
             for key, feature in (config.get("input_features") or {}).items()
             if feature.get("type") == "VISUAL"
         }
+    return _own(shapes)
+
+
+def recorded_cameras(info: Mapping[str, Any]) -> dict[str, ImageSize]:
+    """Cameras of the simulation in a dataset with this description of itself."""
+    return _own({key: feature["shape"] for key, feature in info["features"].items()})
+
+
+def _own(shapes: Mapping[str, Sequence[int]]) -> dict[str, ImageSize]:
+    """Of images by feature, each height, width and channels."""
     return {
         key.removeprefix(IMAGES): ImageSize(*shape[:2])
         for key, shape in shapes.items()
