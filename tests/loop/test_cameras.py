@@ -64,6 +64,7 @@ def test_a_run_collects_trains_and_evaluates_with_a_camera(workdir):
     assert frame_size(film) == (224, 448), "the scene, and beside it what the policy saw"
 
 
+@pytest.mark.chaos
 def test_a_gate_renders_what_its_checkpoints_see_and_films_it(workdir, tmp_path):
     trained = str(workdir / "train")
     request = CompareRequest(

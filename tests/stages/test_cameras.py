@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lefleet import BadInput, ExpertDemos
+from lefleet import BadInput, CompareRequest, ExpertDemos
 from lefleet.records import ExpertGrowth
 from lefleet.records.border import encode, validated
 from lefleet.records.checkpoint import CheckpointContract
@@ -18,8 +18,13 @@ from lefleet.stages.cameras import (
     require_own_cameras,
     require_rendering,
 )
+from lefleet.stages.compare import _batches as compare_batches
+from lefleet.stages.compare import _gate_rule
 from lefleet.stages.contract import require_simulable
+from lefleet.stages.films import _batches as film_batches
+from lefleet.stages.films import requested
 from lefleet.stages.references import CheckpointReference
+from lefleet.stages.verdict import PairedEpisodes, gate_order
 
 CORNER = {"corner": ImageSize(96, 96)}
 
@@ -110,3 +115,24 @@ def test_without_opengl_the_package_to_install_is_named(monkeypatch):
     monkeypatch.setattr(cameras, "_tried_problem", cameras._tried_problem.__wrapped__)
     with pytest.raises(BadInput, match=r"cameras: images of corner .* apt-get install libegl1"):
         require_rendering(CORNER, "cameras")
+
+
+def test_each_policy_of_a_gate_sees_what_it_was_trained_with(tmp_path):
+    """Also in the films of its pairs."""
+    shapes = {"candidate": [3, 32, 32], "baseline": [3, 48, 64]}
+    roles = {}
+    for role, shape in shapes.items():
+        (tmp_path / role).mkdir()
+        roles[role] = checkpoint(tmp_path / role, {"observation.images.top": shape}).path
+    request = CompareRequest(checkpoint="c", baseline="b", tasks=("push",), max_pairs=1)
+    order = gate_order(request, ("push",))
+    nothing_yet = PairedEpisodes(order, _gate_rule(request, 1), request.scope)
+    judged = {one.label: one.cameras for one in compare_batches(request, order, roles, nothing_yet)}
+    film = requested(order[0], "me")
+    filmed = {
+        role: one.cameras
+        for role in roles
+        for one in film_batches(request, tmp_path, {order[0]: film}, role, roles)
+    }
+    sizes = {"candidate": ImageSize(32, 32), "baseline": ImageSize(48, 64)}
+    assert judged == filmed == {role: {"top": size} for role, size in sizes.items()}
