@@ -77,8 +77,8 @@ def measure(workshop: Workshop) -> Section:
         (table(header, rows),),
         (
             f"{episodes} demonstrations of {TASK}, every step observed and kept; the fastest of "
-            f"{rounds} rounds, on workers that have begun before. EGL renders in software; a GPU was "
-            "not measured.",
+            f"{rounds} rounds, on workers that have begun before. EGL renders in software; a GPU "
+            "was not measured.",
             "Two workers gain nothing on cores that others use: compare them with the row without "
             "cameras.",
             "Beside rendering, the time per image includes compressing and writing it for the "
