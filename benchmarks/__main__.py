@@ -15,6 +15,7 @@ from benchmarks.workshop import Workshop, say
 Name = Literal[
     "data_path",
     "images",
+    "cameras",
     "evaluation",
     "improvement",
     "proposer",

@@ -253,3 +253,15 @@ def finished_stage(folder: Path, request, record) -> Path:
     with StageFolder(folder, request) as stage:
         stage.commit(record)
     return folder
+
+
+TINY_ACT = {
+    "pretrained_backbone_weights": "null",
+    "dim_model": "16",
+    "n_heads": "2",
+    "dim_feedforward": "16",
+    "n_encoder_layers": "1",
+    "n_decoder_layers": "1",
+    "use_vae": "false",
+}
+"""Settings of a policy with cameras that trains in no time, and learns nothing."""

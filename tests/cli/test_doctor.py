@@ -123,7 +123,7 @@ def test_without_graphics_videos_are_missing_but_the_rest_works(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", OFF)
     check = _graphics()
     assert check.state == "warning"
-    assert check.found.startswith("no videos: ")
+    assert check.found.startswith("no videos, no cameras: ")
     assert "apt-get install" in check.remedy
 
 

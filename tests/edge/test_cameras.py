@@ -40,6 +40,7 @@ from lefleet_client.remote import example_observation
 from lerobot_policy_lefleet import LefleetConfig
 from tests.cli.child import Child, reserved_port
 from tests.cli.conftest import lefleet  # noqa: F401 - a fixture
+from tests.samples import TINY_ACT
 
 pytestmark = [
     pytest.mark.skipif(bool(graphics_problem()), reason="images cannot be rendered here"),
@@ -53,17 +54,7 @@ NAMES = {CORNER: "corner", GRIPPER: "gripper"}
 HEIGHT, WIDTH = 48, 64
 SHAPE = (HEIGHT, WIDTH, 3)
 EPISODES, STEPS = 2, 12
-SMALL = {
-    "pretrained_backbone_weights": "null",
-    "chunk_size": "20",
-    "n_action_steps": "20",
-    "dim_model": "16",
-    "n_heads": "2",
-    "dim_feedforward": "16",
-    "n_encoder_layers": "1",
-    "n_decoder_layers": "1",
-    "use_vae": "false",
-}
+SMALL = {**TINY_ACT, "chunk_size": "20", "n_action_steps": "20"}
 
 
 class SeenRobot(LeFleetSim):

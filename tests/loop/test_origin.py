@@ -15,6 +15,7 @@ from lefleet.records import (
     Budgets,
     DatasetSource,
     EvaluatePlan,
+    ExpertGrowth,
     ImprovePlan,
     Rung,
 )
@@ -297,6 +298,7 @@ def test_lineage_leads_into_the_other_run(runs):
         ("b", {}, "from: b cannot start from itself."),
         ("a", {"tasks": ("push", "reach")}, "tasks: a was evaluated on push"),
         ("a", {"evaluate": EvaluatePlan(env={"type": "pusht"})}, "evaluate.env: a was evaluated"),
+        ("a", {"collect": ExpertGrowth(cameras=("top",))}, "collect.cameras: a has none, this con"),
         ("a", {"budgets": Budgets(cycles=99)}, "budgets.cycles: one seed is enough for 100"),
     ],
 )

@@ -15,8 +15,9 @@ from lefleet.loop.preflight import (
     ready_config,
     result_lines,
 )
-from lefleet.records import DatasetSource, EvaluatePlan, Rung
+from lefleet.records import DatasetSource, EvaluatePlan, ExpertGrowth, Rung
 from lefleet.rollouts import EnvironmentDescription
+from lefleet.sim.render import ImageSize
 from lefleet.stages import extras
 from lefleet.stages.environment_probe import EnvironmentReport
 from lefleet.stages.extras import extra_of_environment, extra_of_policy, install_command
@@ -75,6 +76,32 @@ def test_a_run_in_lefleets_own_simulation_starts_no_process(tmp_path, environmen
     assert set(states(found).values()) == {"ok"}
     assert environment["asked"] == []
     assert found.require_ok() == config()
+
+
+SEEN = ExpertGrowth(cameras=("corner", "top"), image_size=64)
+
+
+def test_cameras_that_cannot_be_rendered_are_found_before_anything_starts(tmp_path, monkeypatch):
+    asked = []
+
+    def cannot_render(cameras, field):
+        asked.append(cameras)
+        raise BadInput(f"{field}: there is no OpenGL.", "Install it.")
+
+    monkeypatch.setattr(preflight, "require_rendering", cannot_render)
+    found = examine_config(tmp_path, config(collect=SEEN))
+    assert states(found)["collect.cameras"] == "problem"
+    with pytest.raises(BadInput, match=r"collect\.cameras: there is no OpenGL\. Install it"):
+        found.require_ok()
+    assert asked == [dict.fromkeys(("corner", "top"), ImageSize(64, 64))]
+
+
+def test_cameras_of_recorded_data_are_rendered_too(tmp_path, monkeypatch, kept):
+    kept(**{"observation.images.top": [48, 64, 3]})
+    monkeypatch.setattr(preflight, "require_rendering", lambda *_: None)
+    found = examine_config(tmp_path, config(collect=KEPT))
+    (line,) = (one.found for one in found.results if one.name == "collect.cameras")
+    assert line == "can be rendered: top 48 x 64"
 
 
 def test_data_and_environment_that_agree_are_fine(tmp_path, environment, kept):

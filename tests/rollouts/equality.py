@@ -1,5 +1,6 @@
 """One batch of episodes twice, step by step: by LeRobot's own `rollout`, and by the engine."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +17,10 @@ from lerobot.scripts.lerobot_eval import rollout
 from lefleet.rollouts import Act, EpisodeBatch, Finished, PlannedEpisode
 from lefleet.rollouts.environments import describe_environment, make_environment
 from lefleet.rollouts.gym_world import GymWorld
+from lefleet.rollouts.metaworld import MetaWorld
 from lefleet.rollouts.policy import BatchPolicy
 from lefleet.rollouts.worker import Engine
+from lefleet.stages.cameras import seen_cameras
 
 
 class Steps(NamedTuple):
@@ -111,15 +114,16 @@ def theirs(env: dict[str, str], checkpoint: Path, seeds: list[int]) -> list[Step
 class _Recorder:
     """Notes all that the engine sees and does in its worlds."""
 
-    def __init__(self, monkeypatch) -> None:
+    def __init__(self, kind: type, monkeypatch) -> None:
         self.first: dict[int, dict] = {}
         self.steps: dict[int, list[tuple[np.ndarray, float]]] = {}
         self.vectors: dict[int, gym.vector.VectorEnv] = {}
         self._seed: dict[int, int] = {}
-        reset, step = GymWorld.reset, GymWorld.step
+        reset, step = kind.reset, kind.step
 
         def resetting(world, seed, number):
-            self.vectors[id(world)] = world._vector
+            if kind is GymWorld:
+                self.vectors[id(world)] = world._vector
             self._seed[id(world)] = seed
             self.steps[seed] = []
             self.first[seed] = reset(world, seed, number)
@@ -130,16 +134,19 @@ class _Recorder:
             self.steps[self._seed[id(world)]].append((action.copy(), outcome.reward))
             return outcome
 
-        monkeypatch.setattr(GymWorld, "reset", resetting)
-        monkeypatch.setattr(GymWorld, "step", stepping)
+        monkeypatch.setattr(kind, "reset", resetting)
+        monkeypatch.setattr(kind, "step", stepping)
 
 
-def ours(env: dict[str, str], checkpoint: Path, seeds: list[int], monkeypatch) -> list[Steps]:
-    """The same episodes in the same rows of one batch of the engine."""
+def ours(
+    env: dict[str, str], checkpoint: Path, seeds: list[int], monkeypatch, *, is_own: bool = False
+) -> list[Steps]:
+    """The same episodes in the same rows of one batch of the engine; `is_own`: in LeFleet's own
+    simulation, with what the policy sees and these flags say."""
     from lerobot.envs.utils import preprocess_observation
 
-    task = next(iter(describe_environment(env).tasks))
-    recorder = _Recorder(monkeypatch)
+    task = env["task"] if is_own else next(iter(describe_environment(env).tasks))
+    recorder = _Recorder(MetaWorld if is_own else GymWorld, monkeypatch)
     episodes = tuple(
         PlannedEpisode(row=row, task=task, seed=seed, number=row) for row, seed in enumerate(seeds)
     )
@@ -148,14 +155,17 @@ def ours(env: dict[str, str], checkpoint: Path, seeds: list[int], monkeypatch) -
         episodes=episodes,
         behaviour=Act(),
         checkpoint=str(checkpoint),
-        env=env,
+        env={} if is_own else env,
+        cameras=seen_cameras(checkpoint) if is_own else {},
+        episode_length=int(env["episode_length"]) if is_own else 0,
         seed=seeds[0],
     )
 
     def load(path, environment):
         return BatchPolicy(path, "cpu", environment)
 
-    finished: dict[int, Finished] = {one.seed: one for one in Engine(load).run(batch)}
+    with closing(Engine(load)) as engine:
+        finished: dict[int, Finished] = {one.seed: one for one in engine.run(batch)}
     # What renders in this process keeps others from rendering.
     for vector in recorder.vectors.values():
         vector.close()

@@ -59,6 +59,8 @@ LISTED = {"type": "tests_listed", "discover_packages_path": "tests.rollouts.envs
 class Still:
     """A policy that never moves."""
 
+    looks = True
+
     def reset(self, seed):
         """It remembers nothing."""
 

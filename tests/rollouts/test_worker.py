@@ -11,6 +11,8 @@ from lefleet.sim.encode import ACTION_NAMES
 class Still:
     """A policy that never moves, and remembers what it was asked."""
 
+    looks = True
+
     def __init__(self):
         self.resets, self.asked = [], []
 

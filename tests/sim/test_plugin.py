@@ -7,10 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+from lefleet.errors import BadInput
 from lefleet.sim import plugin
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, STATE_NAMES
 from lefleet.sim.plugin import LeFleetMetaWorld, MetaWorldEnv
-from lefleet.sim.render import NoGraphics
+from lefleet.sim.render import NoGraphics, graphics_problem
 from lefleet.sim.world import World
 
 
@@ -90,6 +91,28 @@ def test_vector_seeds_reach_every_env(use_async):
     states = first["environment_state"], again["environment_state"]
     assert not np.array_equal(states[0][0], states[0][1])
     assert np.array_equal(states[0], states[1][::-1])
+
+
+@pytest.mark.skipif(bool(graphics_problem()), reason="no images can be rendered here")
+def test_cameras_are_pixels_that_lerobot_knows_how_to_name():
+    config = LeFleetMetaWorld(task="push", cameras=["gripper"], image_size=16)
+    assert config.features_map["pixels/gripper"] == "observation.images.gripper"
+    assert config.features["pixels/gripper"].shape == (16, 16, 3)
+    vector = config.create_envs(2)["push"][0]
+    seen, _ = vector.reset(seed=[1, 2])
+    vector.close()
+    images = seen["pixels"]["gripper"]
+    assert (images.shape, images.dtype) == ((2, 16, 16, 3), np.uint8)
+    assert not np.array_equal(images[0], images[1])
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [({"cameras": ["wrist"]}, "there is no 'wrist'"), ({"image_size": 4}, "image_size: 4 is not")],
+)
+def test_what_cannot_be_rendered_is_refused(fields, problem):
+    with pytest.raises(BadInput, match=problem):
+        LeFleetMetaWorld(task="push", **fields).create_envs(1)
 
 
 def test_columns_have_names_that_lerobots_rollout_takes_as_meant():

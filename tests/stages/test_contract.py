@@ -6,6 +6,8 @@ import pytest
 
 from lefleet.errors import BadInput
 from lefleet.sim.encode import FPS, ROBOT_TYPE
+from lefleet.sim.render import ImageSize
+from lefleet.stages.cameras import camera_features
 from lefleet.stages.contract import (
     FEATURES,
     contract_of,
@@ -161,7 +163,10 @@ def policy(folder, inputs=None, outputs=None) -> CheckpointReference:
     inputs = {"observation.state": [4]} if inputs is None else inputs
     outputs = {"action": [4]} if outputs is None else outputs
     config = {
-        "input_features": {key: {"shape": shape} for key, shape in inputs.items()},
+        "input_features": {
+            key: {"shape": shape, "type": "VISUAL" if len(shape) == 3 else "STATE"}
+            for key, shape in inputs.items()
+        },
         "output_features": {key: {"shape": shape} for key, shape in outputs.items()},
     }
     (folder / "config.json").write_text(json.dumps(config))
@@ -181,7 +186,12 @@ def data(folder, key="", change=None, **changes):
 
 
 def test_a_policy_that_sees_part_of_what_the_simulation_shows_is_accepted(tmp_path):
-    require_simulable(policy(tmp_path), "checkpoint")
+    assert require_simulable(policy(tmp_path), "checkpoint") == {}
+
+
+def test_a_policy_says_itself_which_cameras_it_sees(tmp_path):
+    reference = policy(tmp_path, inputs={"observation.images.top": [3, 64, 48]})
+    assert require_simulable(reference, "checkpoint") == {"top": ImageSize(height=64, width=48)}
 
 
 def test_a_policy_that_wants_another_shape_is_refused_naming_it(tmp_path):
@@ -193,9 +203,10 @@ def test_a_policy_that_wants_another_shape_is_refused_naming_it(tmp_path):
         require_simulable(reference, "checkpoint")
 
 
-def test_a_policy_that_wants_a_camera_is_refused_naming_it(tmp_path):
-    reference = policy(tmp_path, inputs={"observation.images.top": [3, 64, 64]})
-    with pytest.raises(BadInput, match=r"observation\.images\.top .* does not exist"):
+def test_a_policy_that_wants_a_camera_of_another_robot_is_refused_naming_those_here(tmp_path):
+    reference = policy(tmp_path, inputs={"observation.images.wrist": [3, 64, 64]})
+    expected = r"observation\.images\.wrist .* does not exist .*cameras: corner, gripper"
+    with pytest.raises(BadInput, match=expected):
         require_simulable(reference, "checkpoint")
 
 
@@ -205,22 +216,32 @@ def test_a_policy_with_other_actions_is_refused(tmp_path):
 
 
 def test_data_of_the_simulation_can_be_added_to(tmp_path):
-    require_same_shape(data(tmp_path), "demos")
+    require_same_shape(data(tmp_path).root, "demos", {})
+
+
+def test_data_is_added_to_with_the_same_cameras_only(tmp_path):
+    cameras = {"corner": ImageSize(96, 96)}
+    root = data(tmp_path, features={**FEATURES, **camera_features(cameras)}).root
+    require_same_shape(root, "demos", cameras)
+    others = ({}, {"corner": ImageSize(96, 64)}, {**cameras, "top": ImageSize(96, 96)})
+    for other in others:
+        with pytest.raises(BadInput, match=r"differs .* observation\.images\.\w+\. Only"):
+            require_same_shape(root, "demos", other)
 
 
 @pytest.mark.parametrize("changes", [{"fps": 30}, {"robot_type": "so101"}])
 def test_data_of_another_robot_is_refused(tmp_path, changes):
     with pytest.raises(BadInput, match=f"differs from the simulation in {next(iter(changes))}"):
-        require_same_shape(data(tmp_path, **changes), "demos")
+        require_same_shape(data(tmp_path, **changes).root, "demos", {})
 
 
 @pytest.mark.parametrize("key", FEATURES)
 @pytest.mark.parametrize("change", [{"shape": [1]}, {"dtype": "float64"}, {"names": ["a"]}])
 def test_data_of_another_shape_is_refused_naming_the_feature(tmp_path, key, change):
     with pytest.raises(BadInput, match=f"differs from the simulation in {key}"):
-        require_same_shape(data(tmp_path, key, change), "demos")
+        require_same_shape(data(tmp_path, key, change).root, "demos", {})
 
 
 def test_data_with_a_further_observation_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"observation\.force"):
-        require_same_shape(data(tmp_path, "observation.force"), "demos")
+        require_same_shape(data(tmp_path, "observation.force").root, "demos", {})

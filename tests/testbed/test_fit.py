@@ -12,7 +12,7 @@ from lefleet.sim.encode import ACTION_NAMES, FPS
 from lefleet.sim.tasks import TASKS
 from lefleet.stages.contract import CONTRACT_FILE
 from lefleet.stages.references import find_checkpoint
-from lefleet.testbed.fit import _misfit, require_fit, tasks_of
+from lefleet.testbed.fit import _by_hand, _misfit, require_fit, tasks_of
 from lefleet_client.wire import Contract
 
 STATE, ENVIRONMENT = LeFleetSim.vectors
@@ -61,6 +61,12 @@ def test_the_refusal_says_what_fits(checkpoint_of):
     assert "checkpoint: the policy looks through observation.images" in caught.value.problem
     assert "hand_x.vel" in caught.value.remedy
     assert "80 Hz" in caught.value.remedy
+
+
+def test_a_policy_that_sees_the_robot_s_cameras_is_told_how_to_drive_one():
+    image = {"observation.images.corner": (32, 48, 3)}
+    said = _by_hand(msgspec.structs.replace(OURS, cameras=image))
+    assert "--robot.cameras=[corner] --robot.camera_width=48 --robot.camera_height=32" in said
 
 
 def test_tasks_are_those_named_or_those_of_the_training(weights, tmp_path):

@@ -142,7 +142,7 @@ def _graphics() -> CheckResult:
     return CheckResult(
         name="graphics",
         state="warning",
-        found=f"no videos: {problem}",
+        found=f"no videos, no cameras: {problem}",
         remedy=GL_REMEDY,
     )
 

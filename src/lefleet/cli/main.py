@@ -83,6 +83,10 @@ def _own_program(arguments: list[str]) -> int | None:
         from lefleet.stages.environment_probe import main as probe_environment
 
         return probe_environment(arguments[2:])
+    if arguments == ["graphics", "probe"]:
+        from lefleet.stages.cameras import print_report
+
+        return print_report()
     return None
 
 

@@ -188,6 +188,9 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
         case ["device", "probe", name] if name.replace(":", "").isalnum():
             # Looks at the machine and computes one product.
             return
+        case ["graphics", "probe"]:
+            # Renders an empty scene.
+            return
         case ["environment", "probe", *flags]:
             # Makes what an evaluation would make, of the same flags, and runs no episode.
             judge_flags(check, LEFLEET, lerobot_flags(flags))

@@ -22,6 +22,7 @@ from lefleet.notify import require_sendable
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.config_file import converted, merge, read_fields
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.cameras import require_own_cameras
 from lefleet.stages.collect import max_attempts
 from lefleet.track import require_trackers
 
@@ -146,6 +147,7 @@ def _check_collect(config: RunConfig) -> None:
         if sorted(set(counts)) != counts:
             raise BadInput("collect.episodes_per_task: the numbers must grow.")
     if isinstance(config.collect, ExpertGrowth):
+        require_own_cameras(config.collect, config.evaluate.env, "collect.")
         if config.evaluate.env and config.improve.method != "none":
             raise BadInput(
                 "improve.method: policies cannot make data in another environment yet.",

@@ -41,6 +41,8 @@ RULES: dict[str, CorrectionRule] = {
     "collect": CorrectionRule("collected", "later data adds to what was collected from there"),
     "collect.expert.episodes_per_task": CorrectionRule("begun", "proposals follow this schedule"),
     "collect.expert.noise": _DATA,
+    "collect.expert.cameras": _DATA,
+    "collect.expert.image_size": _DATA,
     "collect.dataset.repo_id": _DATA,
     "collect.dataset.root": _DATA,
     "collect.dataset.revision": _DATA,

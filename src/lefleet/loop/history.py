@@ -92,10 +92,11 @@ def read_experience(ledger: Ledger, run: str, state: RunState, cycle: int) -> Ex
 
 def is_alike(one: RunConfig, other: RunConfig) -> bool:
     """Whether what helped in one run may help in the other: both collect demonstrations of the same
-    tasks and evaluate in the same environment."""
+    tasks with the same cameras, and evaluate in the same environment."""
     return (
         isinstance(one.collect, ExpertGrowth)
         and isinstance(other.collect, ExpertGrowth)
+        and set(one.collect.cameras) == set(other.collect.cameras)
         and one.evaluate.env == other.evaluate.env
         and set(run_tasks(one)) == set(run_tasks(other))
     )

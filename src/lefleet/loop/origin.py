@@ -23,10 +23,12 @@ from lefleet.loop.state import (
 from lefleet.records import (
     CheckpointRecord,
     DatasetSource,
+    ExpertGrowth,
     OriginData,
     RunConfig,
     RunOrigin,
 )
+from lefleet.stages.cameras import asked_cameras
 from lefleet.stages.contract import require_same_shape
 from lefleet.stages.progress import DIGESTING, Progress, silent
 from lefleet.stages.references import find_checkpoint, find_dataset
@@ -91,8 +93,9 @@ def find_origin(
     for one in data:
         if not Path(one.path).is_dir():
             raise BadInput(f"from: the data of {where} is missing: {one.path}.", _RESTORE)
-    if takes_data and isinstance(state.config.collect, DatasetSource):
-        require_same_shape(find_dataset(data[0].path, "from").record, "from")
+    if isinstance(config.collect, ExpertGrowth) and isinstance(state.config.collect, DatasetSource):
+        cameras = asked_cameras(config.collect)
+        require_same_shape(find_dataset(data[0].path, "from").record.root, "from", cameras)
     origin = RunOrigin(
         run=row.id,
         cycle=cycle.index,
@@ -116,6 +119,21 @@ def _row(ledger: Ledger, run: str) -> RunRow:
     return row
 
 
+def _require_same_cameras(theirs: ExpertGrowth, mine: ExpertGrowth, run: str) -> None:
+    """The new demonstrations are added to the other run's."""
+    had, has = (", ".join(one.cameras) or "none" for one in (theirs, mine))
+    if set(theirs.cameras) != set(mine.cameras):
+        raise BadInput(
+            f"collect.cameras: {run} has {had}, this config names {has}.",
+            "Use the same, or start without --from.",
+        )
+    if mine.cameras and theirs.image_size != mine.image_size:
+        raise BadInput(
+            f"collect.image_size: {run} has {theirs.image_size}, this config {mine.image_size}.",
+            "Use the same, or start without --from.",
+        )
+
+
 def _require_same_task(theirs: RunConfig, mine: RunConfig, run: str) -> None:
     """The checkpoint is the baseline of the first gate, and its rate was measured on its own
     tasks."""
@@ -125,6 +143,8 @@ def _require_same_task(theirs: RunConfig, mine: RunConfig, run: str) -> None:
             f"config names {mine.evaluate.env or 'MetaWorld'}.",
             "Use the same, or start without --from.",
         )
+    if isinstance(theirs.collect, ExpertGrowth) and isinstance(mine.collect, ExpertGrowth):
+        _require_same_cameras(theirs.collect, mine.collect, run)
     if _tasks(theirs) != _tasks(mine):
         raise BadInput(
             f"tasks: {run} was evaluated on {', '.join(theirs.tasks)}, this config names "

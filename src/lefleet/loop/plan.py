@@ -168,7 +168,8 @@ def _words(request: Request, inputs: CycleInputs) -> str:
             total = demonstrations(growth, inputs.cycle) if isinstance(growth, ExpertGrowth) else 0
             beside = f" beside those of {inputs.origin.run}" if inputs.origin else ""
             new = f"{request.episodes_per_task} new demonstrations per task"
-            return f"{new}, {total} in all{beside}"
+            seen = f", with images of {', '.join(request.cameras)}" if request.cameras else ""
+            return f"{new}, {total} in all{beside}{seen}"
         case TrainRequest():
             return f"{request.steps} steps of {request.policy_type}{_start(request, inputs)}"
         case CompareRequest():

@@ -21,8 +21,10 @@ from lefleet.loop.existing_data import require_data
 from lefleet.loop.rules import begin_rules, launch_rules
 from lefleet.loop.training import family_of, installed_family, require_inputs, require_suitable
 from lefleet.process import NoReport, ask
-from lefleet.records import DatasetSource, RunConfig
+from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
 from lefleet.records.border import Strict
+from lefleet.sim.render import CameraSizes
+from lefleet.stages.cameras import asked_cameras, recorded_cameras, require_rendering
 from lefleet.stages.contract import INFO, read_info
 from lefleet.stages.environment_probe import EnvironmentReport
 from lefleet.stages.extras import (
@@ -153,6 +155,9 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             yield _refused(error)
         else:
             yield CheckResult(name=f"{field}.policy_type", state="ok", found=family)
+    if not config.evaluate.env and (cameras := _rendered(source, info)):
+        progress(Update.phase("rendering once, to see whether that works"))
+        yield _cameras(cameras, rules)
     if config.evaluate.env:
         try:
             require_environment(config.evaluate.env.get("type", ""), "evaluate.env.type")
@@ -173,6 +178,24 @@ def _not_installed(config: RunConfig, error: NotInstalled) -> CheckResult:
     extras.append(extra_of_environment(config.evaluate.env.get("type", "")))
     wanted = [one for one in extras if one is not None and missing(one)]
     return msgspec.structs.replace(_refused(error), remedy=f"Run: {install_command(wanted)}")
+
+
+def _rendered(source: ExpertGrowth | DatasetSource, info: dict[str, Any] | None) -> CameraSizes:
+    """Cameras of LeFleet's simulation that the run's policies see, as far as that is known."""
+    if isinstance(source, ExpertGrowth):
+        return asked_cameras(source)
+    return recorded_cameras(info) if info else {}
+
+
+def _cameras(cameras: CameraSizes, rules: Rules) -> CheckResult:
+    """Whether they can be rendered."""
+    try:
+        with installed(rules):
+            require_rendering(cameras, "collect.cameras")
+    except BadInput as error:
+        return _refused(error)
+    found = ", ".join(f"{name} {size.height} x {size.width}" for name, size in cameras.items())
+    return CheckResult(name="collect.cameras", state="ok", found=f"can be rendered: {found}")
 
 
 def _refused(error: BadInput, prefix: str = "") -> CheckResult:

@@ -232,6 +232,8 @@ def _collect(inputs: CycleInputs) -> Request:
         episodes_per_task=number,
         episodes={task: count for task, count in proposed.items() if count != number},
         noise=config.collect.noise,
+        cameras=config.collect.cameras,
+        image_size=config.collect.image_size,
         env=config.evaluate.env,
         seed=inputs.first_seed(SeedBlock.COLLECT),
         add_to=_parts(inputs),

@@ -9,7 +9,8 @@ from lefleet.errors import BadInput
 from lefleet.records import DatasetSource, RunConfig, Rung, TrainRequest
 from lefleet.records.checkpoint import Normalisation
 from lefleet.stages.backbone import needed_weights, require_weights
-from lefleet.stages.contract import INFO, SIMULATED_INFO, is_camera, policy_features, read_info
+from lefleet.stages.cameras import asked_cameras
+from lefleet.stages.contract import INFO, is_camera, policy_features, read_info, simulated_info
 from lefleet.stages.extras import require_policy
 from lefleet.stages.normalisation import choose_mapping, require_family
 from lefleet.stages.references import checkpoint_folder, read_policy_config
@@ -32,11 +33,7 @@ class KnownTraining(NamedTuple):
 def training_of(config: RunConfig, request: TrainRequest) -> KnownTraining:
     """Of data on this machine; a dataset on the hub is not looked at, nor is another environment
     than LeFleet's made for this."""
-    info: dict[str, Any] | None = SIMULATED_INFO
-    if isinstance(config.collect, DatasetSource):
-        info = _info(config.collect)
-    elif config.evaluate.env:
-        return KnownTraining()
+    info, _ = _known_data(config)
     if info is None:
         return KnownTraining()
     is_state_only = not any(map(is_camera, policy_features(info).values()))
@@ -73,18 +70,14 @@ def require_suitable(config: RunConfig, rung: Rung, field: str) -> None:
     folder = checkpoint_folder(rung.init, f"{field}.init") if rung.init else None
     if rung.init and folder is None:  # On the hub: what it takes is not known here.
         return
-    if not isinstance(source, DatasetSource):
-        if folder and not config.evaluate.env:
-            features = SIMULATED_INFO["features"]
-            require_inputs(folder, features, rung, field, "LeFleet's simulation")
-        return
-    info = _info(source)
+    info, where = _known_data(config)
     if info is None:
         return
     if folder:
-        require_inputs(folder, info["features"], rung, field, source.root)
+        require_inputs(folder, info["features"], rung, field, where)
     checkpoint = read_policy_config(folder) if folder else None
-    assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
+    if isinstance(source, DatasetSource):
+        assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
     with _named(field):
         require_weights(needed_weights(rung, info, checkpoint))
 
@@ -122,7 +115,15 @@ def installed_family(rung: Rung, field: str) -> str:
     return family
 
 
-def _info(source: DatasetSource) -> dict[str, Any] | None:
-    """meta/info.json of the data; None where it is not on this machine."""
-    root = Path(source.root).expanduser()
-    return read_info(root) if source.root and (root / INFO).is_file() else None
+def _known_data(config: RunConfig) -> tuple[dict[str, Any] | None, str]:
+    """meta/info.json of the data, also where LeFleet's simulation has still to make it, and what it
+    is called; None where it is not on this machine, or of another environment."""
+    source = config.collect
+    if isinstance(source, DatasetSource):
+        root = Path(source.root).expanduser()
+        is_here = source.root and (root / INFO).is_file()
+        return read_info(root) if is_here else None, source.root
+    if config.evaluate.env:
+        return None, ""
+    where = "collect.cameras" if source.cameras else "LeFleet's simulation"
+    return simulated_info(asked_cameras(source)), where

@@ -5,6 +5,7 @@ from typing import Literal
 from lefleet.records.border import Strict
 from lefleet.records.fields import (
     DEFAULT_TASKS,
+    ImageSide,
     MixingRatio,
     NotNegative,
     Positive,
@@ -27,6 +28,10 @@ class ExpertDemos(Strict, frozen=True, kw_only=True, tag_field="kind", tag="expe
     noise: Share = 0.0
     """Gaussian noise (standard deviation) added to the executed action; the recorded action stays
     the expert's."""
+    cameras: tuple[str, ...] = ()
+    """Cameras of LeFleet's MetaWorld to record beside the state: corner, gripper, behind, top."""
+    image_size: ImageSide = 96
+    """Height and width of their images, in pixels."""
     seed: NotNegative = int(SeedBlock.COLLECT)
     """First seed; attempts count up from it."""
     add_to: tuple[str, ...] = ()

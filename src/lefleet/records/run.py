@@ -11,6 +11,7 @@ from lefleet.records.checkpoint import CheckpointRecord
 from lefleet.records.evaluate import GateLevel, GateResult, PolicyResult
 from lefleet.records.fields import (
     Effect,
+    ImageSide,
     LearningRate,
     Level,
     Metric,
@@ -35,6 +36,11 @@ class ExpertGrowth(Strict, frozen=True, kw_only=True, tag_field="source", tag="e
     by the last difference."""
     noise: Share = 0.0
     """Execution noise with clean labels."""
+    cameras: tuple[str, ...] = ()
+    """Cameras of LeFleet's MetaWorld that policies see beside the state: corner, gripper, behind,
+    top. Evaluations and gates render what their checkpoints were trained with."""
+    image_size: ImageSide = 96
+    """Height and width of their images, in pixels."""
 
 
 class DatasetSource(Strict, frozen=True, kw_only=True, tag_field="source", tag="dataset"):

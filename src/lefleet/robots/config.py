@@ -7,14 +7,12 @@ from typing import Literal
 from lerobot.robots.config import RobotConfig
 
 from lefleet.errors import BadInput
-from lefleet.sim.render import CAMERAS
+from lefleet.sim.render import SMALLEST_IMAGE, require_cameras
 from lefleet.sim.tasks import TASKS
 from lefleet.sim.world import MAX_STEPS
 
 FIRST_SEED = 100_000_000
 """First seed of evaluations: a policy must not drive on initial states of its training data."""
-
-SMALLEST_IMAGE = 8
 
 
 @RobotConfig.register_subclass("lefleet_sim")
@@ -47,12 +45,7 @@ def check_config(config: LeFleetSimConfig) -> None:
     """
     if config.task not in TASKS:
         raise BadInput(f"task: no MetaWorld task is called {config.task!r}.", _near(config.task))
-    for camera in config.cameras:
-        if camera not in CAMERAS:
-            choices = ", ".join(CAMERAS)
-            raise BadInput(f"cameras: there is no {camera!r}.", f"Choose from: {choices}.")
-    if len(set(config.cameras)) < len(config.cameras):
-        raise BadInput(f"cameras: named twice: {', '.join(config.cameras)}.")
+    require_cameras(config.cameras)
     for name in ("camera_width", "camera_height"):
         if getattr(config, name) < SMALLEST_IMAGE:
             raise BadInput(f"{name}: must be at least {SMALLEST_IMAGE}.")

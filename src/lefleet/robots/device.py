@@ -15,7 +15,7 @@ from lefleet.robots.command import Command, Displacement, parse_command
 from lefleet.robots.config import LeFleetSimConfig, check_config
 from lefleet.robots.scene import Scene, SimExtras
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
-from lefleet.sim.render import Renderer
+from lefleet.sim.render import ImageSize, Renderers
 from lefleet.sim.world import RawObservation
 
 OnCommand = Callable[[Mapping[str, float], float], None]
@@ -193,9 +193,9 @@ class _Connected:
     def __init__(self, config: LeFleetSimConfig) -> None:
         self.scene = Scene(config.task, config.seed, config.horizon)
         self._is_stepped = config.time == "stepped"
-        self._cameras = tuple(config.cameras)
-        size = config.camera_width, config.camera_height
-        self._renderer = Renderer(self.scene.world.sim, *size) if self._cameras else None
+        size = ImageSize(height=config.camera_height, width=config.camera_width)
+        self._cameras = dict.fromkeys(config.cameras, size)
+        self._renderers = Renderers()
         self._in_force: Command | None = None
         self._began = 0.0
         self.commands = 0
@@ -221,15 +221,12 @@ class _Connected:
         state, environment = self.scene.observation
         observation: dict[str, Any] = dict(zip(STATE_NAMES, state.tolist(), strict=True))
         observation |= zip(ENVIRONMENT_NAMES, environment.tolist(), strict=True)
-        if self._renderer is not None:
-            observation |= {name: self._renderer.frame(name) for name in self._cameras}
-        return observation
+        return observation | self._renderers.images(self.scene.world.sim, self._cameras)
 
     def new_episode(self) -> None:
         self._in_force = None
         self.scene.start(self.scene.extras.episode + 1)
 
     def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
+        self._renderers.close()
         self.scene.close()

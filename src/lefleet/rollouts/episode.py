@@ -113,13 +113,18 @@ class Episode:
         self.world = world
         self.ended = False
         self._batch = batch
-        self.observation: EnvObservation = world.reset(planned.seed, planned.number)
+        world.reset(planned.seed, planned.number)
         self._limit = episode_limit(batch, world)
         self._actor = make_actor(batch.behaviour, world, planned.seed)
         self._success = False
         self._steps = 0
         self._taught: list[tuple[EnvObservation, Action]] = []
         self._film = Film(world.camera, world.fps) if planned.video else None
+
+    @property
+    def observation(self) -> EnvObservation:
+        """Of the world as it is now."""
+        return self.world.observe()
 
     def step(self, proposed: Action) -> None:
         """One control step with the policy's `proposed` action, zeros where no policy acts."""
@@ -128,7 +133,6 @@ class Episode:
             self._taught.append((self.observation, move.label))
         outcome = self.world.step(move.execute)
         self._steps += 1
-        self.observation = outcome.observation
         self._success = self._success or outcome.success
         self.ended = outcome.ended or self._steps >= self._limit
         if self._film is not None:
@@ -171,8 +175,10 @@ def _write_frames(path: Path, taught: Sequence[tuple[dict[str, npt.NDArray[Any]]
     for key in taught[0][0]:
         columns[key] = np.stack([frame[key] for frame, _ in taught])
     columns["action"] = np.stack([label for _, label in taught]).astype(np.float32)
+    # Images would fill the disk: 8 MB for an episode of two small cameras.
+    has_images = any(column.dtype == np.uint8 for column in columns.values())
     with partial.open("wb") as file:
-        np.savez(file, **columns)
+        (np.savez_compressed if has_images else np.savez)(file, **columns)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

@@ -72,7 +72,10 @@ class GymWorld:
         self._progress = max(self._progress, 1.0 if success else min(progress, UNFINISHED))
         self.has_ended = bool(terminated[0] or truncated[0])
         self._observation = _row(found)
-        return WorldStep(self._observation, float(reward[0]), success, self.has_ended)
+        return WorldStep(float(reward[0]), success, self.has_ended)
+
+    def observe(self) -> EnvObservation:
+        return self._observation
 
     def frame(self, observation: EnvObservation) -> dict[str, npt.NDArray[Any]]:
         seen = preprocess_observation(_batched(observation))

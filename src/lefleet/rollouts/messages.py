@@ -3,6 +3,7 @@
 from msgspec import field
 
 from lefleet.records.border import Strict
+from lefleet.sim.render import ImageSize
 
 BEGUN = b"begun"
 """The answer that says that a worker is ready and the episodes of its first batch begin."""
@@ -64,6 +65,8 @@ class EpisodeBatch(Strict, frozen=True, kw_only=True):
     """Comes back with every episode."""
     env: dict[str, str] = field(default_factory=dict)
     """Flags of the LeRobot environment that the episodes run in. Empty: LeFleet's simulation."""
+    cameras: dict[str, ImageSize] = field(default_factory=dict)
+    """Cameras of LeFleet's simulation that are rendered at every step."""
     seed: int = 0
     """Seeds policies that sample."""
     episode_length: int = 0

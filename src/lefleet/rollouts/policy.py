@@ -62,6 +62,10 @@ class BatchPolicy:
         self._before.reset()
         self._after.reset()
 
+    @property
+    def looks(self) -> bool:
+        return not self._planned
+
     def act(
         self, observations: Sequence[EnvObservation], instructions: Sequence[str]
     ) -> npt.NDArray[np.float32]:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -16,6 +16,7 @@ from lefleet.rollouts.episode import Episode
 from lefleet.rollouts.messages import BEGUN, Demonstrate, EpisodeBatch, Finished, PlannedEpisode
 from lefleet.rollouts.metaworld import MetaWorld
 from lefleet.rollouts.worlds import EnvObservation, EpisodeWorld
+from lefleet.sim.render import Renderers
 
 if TYPE_CHECKING:
     from lefleet.rollouts.environments import Environment
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 class Acting(Protocol):
     """What the engine needs of a policy."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether the next actions depend on the observations that they are asked with."""
+        ...
 
     def reset(self, seed: int) -> None: ...
 
@@ -43,6 +49,7 @@ class Resources:
         self._environments: dict[str, Environment] = {}
         self._policies: dict[tuple[str, str], Acting] = {}
         self._idle: defaultdict[tuple[str, str], list[EpisodeWorld]] = defaultdict(list)
+        self._renderers = Renderers()
 
     def policy(self, env: Mapping[str, str], checkpoint: str) -> Acting:
         key = _name(env), checkpoint
@@ -51,17 +58,25 @@ class Resources:
             self._policies[key] = self._load_policy(checkpoint, environment)
         return self._policies[key]
 
-    def take(self, env: Mapping[str, str], task: str) -> EpisodeWorld:
+    def take(self, batch: EpisodeBatch, task: str) -> EpisodeWorld:
         """A world that no episode runs in."""
-        name = _name(env)
+        name = _kind(batch)
         if not self._idle[name, task]:
-            made = self._environment(env).worlds() if env else {task: MetaWorld(task)}
-            for other, world in made.items():
+            for other, world in self._make(batch, task).items():
                 self._idle[name, other].append(world)
         return self._idle[name, task].pop()
 
-    def give_back(self, env: Mapping[str, str], task: str, world: EpisodeWorld) -> None:
-        self._idle[_name(env), task].append(world)
+    def give_back(self, batch: EpisodeBatch, task: str, world: EpisodeWorld) -> None:
+        self._idle[_kind(batch), task].append(world)
+
+    def _make(self, batch: EpisodeBatch, task: str) -> "Mapping[str, EpisodeWorld]":
+        if batch.env:
+            return self._environment(batch.env).worlds()
+        return {task: MetaWorld(task, batch.cameras, self._renderers)}
+
+    def close(self) -> None:
+        """Give up what Python would give up in the wrong order at its end."""
+        self._renderers.close()
 
     def _environment(self, env: Mapping[str, str]) -> "Environment":
         from lefleet.rollouts.environments import make_environment
@@ -70,6 +85,11 @@ class Resources:
         if name not in self._environments:
             self._environments[name] = make_environment(env)
         return self._environments[name]
+
+
+def _kind(batch: EpisodeBatch) -> str:
+    """Batches of one kind share their worlds."""
+    return msgspec.json.encode((batch.env, batch.cameras), order="deterministic").decode()
 
 
 def _name(env: Mapping[str, str]) -> str:
@@ -97,7 +117,7 @@ class Engine:
         episodes = []
         for planned in batch.episodes:
             with _named(planned):
-                world = self._resources.take(batch.env, planned.task)
+                world = self._resources.take(batch, planned.task)
                 episodes.append(Episode(planned, world, batch))
         first = episodes[0]
         # Rows without an episode, and rows whose episode has ended, keep some valid observation.
@@ -111,16 +131,20 @@ class Engine:
             self._has_begun = True
             self._on_begin()
         while running:
-            for episode in running:
-                rows[episode.planned.row] = episode.observation
+            if policy is not None and policy.looks:
+                for episode in running:
+                    rows[episode.planned.row] = episode.observation
             actions = nothing if policy is None else policy.act(rows, instructions)
             for episode in running:
                 with _named(episode.planned):
                     episode.step(actions[episode.planned.row])
                 if episode.ended:
                     yield episode.finish()
-                    self._resources.give_back(batch.env, episode.planned.task, episode.world)
+                    self._resources.give_back(batch, episode.planned.task, episode.world)
             running = [episode for episode in running if not episode.ended]
+
+    def close(self) -> None:
+        self._resources.close()
 
     def _policy_of(self, batch: EpisodeBatch) -> Acting | None:
         if isinstance(batch.behaviour, Demonstrate):
@@ -155,11 +179,11 @@ def main() -> None:
         answers.write(line + b"\n")
         answers.flush()
 
-    engine = Engine(load_policy, on_begin=lambda: answer(BEGUN))
-    for line in sys.stdin.buffer:
-        for finished in engine.run(msgspec.json.decode(line, type=EpisodeBatch)):
-            answer(msgspec.json.encode(finished))
-        answer(DONE)
+    with closing(Engine(load_policy, on_begin=lambda: answer(BEGUN))) as engine:
+        for line in sys.stdin.buffer:
+            for finished in engine.run(msgspec.json.decode(line, type=EpisodeBatch)):
+                answer(msgspec.json.encode(finished))
+            answer(DONE)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ EnvObservation = dict[str, Any]
 class WorldStep(NamedTuple):
     """What one step led to."""
 
-    observation: EnvObservation
     reward: float
     success: bool
     ended: bool
@@ -76,10 +75,15 @@ class EpisodeWorld(Protocol):
         ...
 
     def reset(self, seed: int, number: int) -> EnvObservation:
-        """Begin the episode of `seed`, which is the `number`th of its block, from 0 on."""
+        """Begin the episode of `seed`, which is the `number`th of its block, from 0 on; the first
+        observation."""
         ...
 
     def step(self, action: Action) -> WorldStep: ...
+
+    def observe(self) -> EnvObservation:
+        """The state as it is now. Not every step is looked at, and rendering is dear."""
+        ...
 
     def frame(self, observation: EnvObservation) -> dict[str, npt.NDArray[Any]]:
         """What a dataset keeps of an observation, by LeRobot's names."""

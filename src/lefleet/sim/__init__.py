@@ -1,4 +1,4 @@
-"""MetaWorld as a state-based LeRobot environment: a plugin, not a fork.
+"""MetaWorld as a LeRobot environment with states, and images on request: a plugin, not a fork.
 
 `--env.discover_packages_path=lefleet.sim --env.type=lefleet_metaworld` makes it known to the
 stock `lerobot-train` and `lerobot-eval`: LeRobot imports the modules of this package, and

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
@@ -10,9 +11,10 @@ import numpy as np
 from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.envs.configs import EnvConfig
 from lerobot.envs.utils import freeze_after_episode_end
-from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_STATE
+from lerobot.utils.constants import ACTION, OBS_ENV_STATE, OBS_IMAGES, OBS_STATE
 
 import lefleet.experts
+from lefleet.errors import BadInput
 from lefleet.sim.encode import (
     ACTION_NAMES,
     ENVIRONMENT_NAMES,
@@ -21,7 +23,17 @@ from lefleet.sim.encode import (
     EncodedObservation,
     encode,
 )
-from lefleet.sim.render import NoGraphics, Renderer
+from lefleet.sim.render import (
+    DEFAULT_IMAGE,
+    LARGEST_IMAGE,
+    SMALLEST_IMAGE,
+    CameraSizes,
+    ImageSize,
+    NoGraphics,
+    Renderer,
+    Renderers,
+    require_cameras,
+)
 from lefleet.sim.tasks import TASKS, resolve_tasks
 from lefleet.sim.world import MAX_STEPS, Action, Expert, RawObservation, World
 
@@ -34,14 +46,21 @@ class MetaWorldEnv(gym.Env):
 
     An episode ends at success or at the task's horizon. Without a GL library `render` returns
     black frames, because LeRobot's evaluation always renders; the message on stderr names what to
-    install.
+    install. Images that a policy is to see raise NoGraphics instead. Nothing is rendered before the
+    first reset, so that gym may fork a process that has made an environment.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": FPS}
 
     def __init__(
-        self, task: str, episode_length: int | None = None, render_size: int = 224
+        self,
+        task: str,
+        episode_length: int | None = None,
+        render_size: int = 224,
+        cameras: CameraSizes = MappingProxyType({}),
+        renderers: Renderers | None = None,
     ) -> None:
+        """`renderers`: shared with other environments of the same process."""
         self.task = task
         self.task_description = TASKS[task].instruction
         self.render_mode = "rgb_array"
@@ -53,9 +72,16 @@ class MetaWorldEnv(gym.Env):
         self._steps = 0
         self.raw: RawObservation = np.empty(0)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(ACTION_NAMES),), np.float32)
-        self.observation_space = gym.spaces.Dict(
-            agent_pos=_box(len(STATE_NAMES)), environment_state=_box(len(ENVIRONMENT_NAMES))
-        )
+        self._cameras = cameras
+        self._renderers = renderers or Renderers()
+        spaces: dict[str, gym.Space[Any]] = {
+            "agent_pos": _box(len(STATE_NAMES)),
+            "environment_state": _box(len(ENVIRONMENT_NAMES)),
+        }
+        if cameras:
+            images = {name: _image(size) for name, size in cameras.items()}
+            spaces["pixels"] = gym.spaces.Dict(images)
+        self.observation_space = gym.spaces.Dict(spaces)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -90,15 +116,23 @@ class MetaWorldEnv(gym.Env):
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
+        self._renderers.close()
         self._world.close()
 
     def _observe(self, raw: Any) -> dict[str, Any]:
-        observation: EncodedObservation = encode(raw, self.task)
-        return {"agent_pos": observation.state, "environment_state": observation.environment}
+        encoded: EncodedObservation = encode(raw, self.task)
+        observed = {"agent_pos": encoded.state, "environment_state": encoded.environment}
+        if not self._cameras:
+            return observed
+        return observed | {"pixels": self._renderers.images(self._world.sim, self._cameras)}
 
 
 def _box(size: int) -> gym.spaces.Box:
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+def _image(size: ImageSize) -> gym.spaces.Box:
+    return gym.spaces.Box(0, 255, (*size, 3), np.uint8)
 
 
 ENV_TYPE = "lefleet_metaworld"
@@ -107,11 +141,14 @@ ENV_TYPE = "lefleet_metaworld"
 @EnvConfig.register_subclass(ENV_TYPE)
 @dataclass
 class LeFleetMetaWorld(EnvConfig):
-    """State-based MetaWorld. `task` names tasks and task sets, separated by commas."""
+    """MetaWorld's states, and the images of `cameras`. `task` names tasks and task sets, separated
+    by commas."""
 
     task: str | None = "easy3"
     fps: int = FPS
     episode_length: int | None = None
+    cameras: list[str] = field(default_factory=list)
+    image_size: int = DEFAULT_IMAGE
     features: dict[str, PolicyFeature] = field(
         default_factory=lambda: {
             ACTION: PolicyFeature(FeatureType.ACTION, (len(ACTION_NAMES),)),
@@ -127,20 +164,36 @@ class LeFleetMetaWorld(EnvConfig):
         }
     )
 
+    def __post_init__(self) -> None:
+        for name in self.cameras:
+            key, shape = f"pixels/{name}", (self.image_size, self.image_size, 3)
+            self.features[key] = PolicyFeature(FeatureType.VISUAL, shape)
+            self.features_map[key] = f"{OBS_IMAGES}.{name}"
+
     @property
     def gym_kwargs(self) -> dict[str, Any]:
-        return {"episode_length": self.episode_length}
+        size = ImageSize(self.image_size, self.image_size)
+        return {
+            "episode_length": self.episode_length,
+            "cameras": dict.fromkeys(self.cameras, size),
+        }
 
     def create_envs(
         self, n_envs: int, use_async_envs: bool = False
     ) -> dict[str, dict[int, gym.vector.VectorEnv]]:
-        """One group per task, so that LeRobot reports success per task."""
+        """One group per task, so that LeRobot reports success per task. Raises BadInput."""
+        require_cameras(self.cameras)
+        if not SMALLEST_IMAGE <= self.image_size <= LARGEST_IMAGE:
+            raise BadInput(
+                f"image_size: {self.image_size} is not from {SMALLEST_IMAGE} to {LARGEST_IMAGE}."
+            )
         is_async = use_async_envs and n_envs > 1
         vector = gym.vector.AsyncVectorEnv if is_async else gym.vector.SyncVectorEnv
         mode = gym.vector.AutoresetMode.NEXT_STEP
         groups: dict[str, dict[int, gym.vector.VectorEnv]] = {}
         for task in resolve_tasks((self.task or "").split(",")):
-            make = freeze_after_episode_end(partial(MetaWorldEnv, task, **self.gym_kwargs))
+            how = {**self.gym_kwargs, "renderers": Renderers()}
+            make = freeze_after_episode_end(partial(MetaWorldEnv, task, **how))
             groups[task] = {0: vector([make] * n_envs, autoreset_mode=mode)}
         return groups
 

@@ -9,12 +9,12 @@ the package.
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lefleet.errors import LeFleetError
+from lefleet.errors import BadInput, LeFleetError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,16 +89,44 @@ _VIEWS = {
 }
 CAMERAS = tuple(_VIEWS)
 """Names of the cameras. Films show the corner."""
+SMALLEST_IMAGE = 8
+LARGEST_IMAGE = 1024
+DEFAULT_IMAGE = 96
+"""Pixels of a side."""
+
+
+class ImageSize(NamedTuple):
+    """In pixels."""
+
+    height: int
+    width: int
+
+
+type CameraSizes = Mapping[str, ImageSize]
+"""Cameras to render, by name."""
+
+
+def require_cameras(names: Iterable[str], field: str = "cameras") -> None:
+    """Raise BadInput naming `field` where a camera does not exist, or is named twice."""
+    named = list(names)
+    for name in named:
+        if name not in CAMERAS:
+            choices = ", ".join(CAMERAS)
+            raise BadInput(f"{field}: there is no {name!r}.", f"Choose from: {choices}.")
+    if len(set(named)) < len(named):
+        raise BadInput(f"{field}: named twice: {', '.join(named)}.", "Name each of them once.")
 
 
 class Renderer:
-    """Renders one simulation, from any of the cameras.
+    """Renders simulations of one task, from any of the cameras.
 
     Shadows, reflections and multisampling are off: in software they cost 300 ms a frame and tell
-    nothing about the policy.
+    nothing about the policy. It belongs to the thread that made it, and a fork must make its own.
     """
 
     def __init__(self, sim: Any, width: int = 224, height: int | None = None) -> None:
+        import mujoco
+
         height = height or width
         model = sim.model
         model.vis.quality.shadowsize = 0
@@ -106,19 +134,71 @@ class Renderer:
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, height)
         self._renderer = _make(model, width, height)
-        self._data = sim.data
+        self._sim = sim
+        self._data = mujoco.MjData(model)
 
-    def frame(self, camera: str = "corner") -> "RenderedFrame":
-        """The current state as RGB uint8, height x width x 3."""
+    def frame(self, camera: str = "corner", sim: Any = None) -> "RenderedFrame":
+        """The current state as RGB uint8, height x width x 3; `sim`: of another simulation of the
+        same task, which has the same meshes and textures."""
+        import mujoco
         import numpy as np
 
-        view = _VIEWS[camera]
-        self._renderer.update_scene(self._data, camera=view.mujoco_name)
+        view, seen = _VIEWS[camera], sim or self._sim
+        eye = mujoco.MjvCamera()
+        eye.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        eye.fixedcamid = seen.model.camera(view.mujoco_name).id
+        everything = mujoco.mjtCatBit.mjCAT_ALL.value
+        scene, option = self._renderer.scene, mujoco.MjvOption()
+        self._place(seen)
+        mujoco.mjv_updateScene(seen.model, self._data, option, None, eye, everything, scene)
         image = self._renderer.render()
         return np.ascontiguousarray(image[::-1, ::-1] if view.is_upside_down else image)
 
+    def _place(self, sim: Any) -> None:
+        """Put everything where the simulation's state says.
+
+        After a reset its own poses are partly those of the episode before, and computing them there
+        could change the episode's numbers.
+        """
+        import mujoco
+
+        data = self._data
+        data.qpos[:] = sim.data.qpos
+        data.mocap_pos[:], data.mocap_quat[:] = sim.data.mocap_pos, sim.data.mocap_quat
+        mujoco.mj_kinematics(sim.model, data)
+        mujoco.mj_comPos(sim.model, data)
+        mujoco.mj_camlight(sim.model, data)
+        # As MetaWorld does after every step: markers of goals are no part of the physics.
+        for name, position in sim._target_site_config:  # noqa: SLF001
+            data.site(name).xpos = position[:3]
+
     def close(self) -> None:
         self._renderer.close()
+
+
+class Renderers:
+    """Renderers that simulations of the same task share, made when they are first needed.
+
+    Each has an OpenGL context with all meshes and textures of the task: 55 MB, and half a second to
+    make. They belong to the thread that uses them first, and a fork must make its own.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[type, ImageSize], Renderer] = {}
+
+    def images(self, sim: Any, sizes: CameraSizes) -> "dict[str, RenderedFrame]":
+        """What these cameras see of `sim` now; raises NoGraphics where nothing can be rendered."""
+        return {name: self._of(sim, size).frame(name, sim) for name, size in sizes.items()}
+
+    def close(self) -> None:
+        while self._made:
+            self._made.popitem()[1].close()
+
+    def _of(self, sim: Any, size: ImageSize) -> Renderer:
+        key = type(sim), size
+        if key not in self._made:
+            self._made[key] = Renderer(sim, size.width, size.height)
+        return self._made[key]
 
 
 def graphics_problem() -> str | None:

@@ -6,6 +6,7 @@
     references      what a user names (stage folder, dataset folder, hub id) to a record
     digest          content digests of datasets and checkpoints
     contract        what columns and tasks mean; do policy, data and simulation fit together
+    cameras         of the simulation: which ones data and policies have, can they be rendered here
     environment     where episodes run: what a LeRobot environment offers, pinned in the folder
     selection       which episodes of an existing dataset a request takes
     datasets        LeRobotDatasets: write, select, describe, merge
@@ -26,7 +27,7 @@
     lerobot_train   lerobot-train's command line, and what it prints
     collect, train, evaluate, compare, improve    the bodies
 
-Imports `records`, `stats`, `process`, `sim.tasks`, `rollouts` and, in the bodies only, LeRobot.
+Imports `records`, `stats`, `process`, `sim`, `rollouts` and, in the bodies only, LeRobot.
 `cli` and the loop call `run_stage`. A stage can be killed at any time: run again on the same
 folder it resumes from what is on disk, and once `record.json` is there it only returns it.
 """

@@ -15,12 +15,19 @@ from lefleet.records import (
 from lefleet.records.fields import DEFAULT_TASKS
 from lefleet.rollouts import Demonstrate, EnvironmentDescription, Relabel, TakeOver
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.contract import OWN_LAYOUT, DataLayout, require_simulable
+from lefleet.stages.cameras import asked_cameras, require_own_cameras, require_rendering
+from lefleet.stages.contract import (
+    DataLayout,
+    own_layout,
+    require_same_shape,
+    require_simulable,
+)
 from lefleet.stages.environment import begin_environment, layout_of
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import Gathered, GatherPlan, Goal, gather, rolled_out
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import (
+    dataset_root,
     find_checkpoint,
     find_dataset,
     require_dataset_folder,
@@ -77,6 +84,9 @@ def _named_tasks(request: ExpertDemos, environment: EnvironmentDescription) -> t
 
 
 def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> DatasetRecord:
+    require_own_cameras(request, request.env)
+    cameras = asked_cameras(request)
+    require_rendering(cameras, "cameras")
     environment = begin_environment(request.env, stage, progress)
     if environment and not environment.has_expert:
         raise BadInput(
@@ -88,6 +98,8 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         raise BadInput("episodes: 0 for every task.", "Ask for at least one, or name add_to.")
     for part in request.add_to:
         require_dataset_folder(part, "add_to")
+        if not environment and (root := dataset_root(part)):
+            require_same_shape(root, "add_to", cameras)
     if not wanted:
         return _add(None, request, stage, progress)
     goals = {
@@ -100,6 +112,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
         behaviour=Demonstrate(noise=request.noise),
         workers=request.workers,
         env=request.env,
+        cameras=cameras,
     )
     gathered = gather(plan, stage, progress)
     for task, tally in gathered.tallies.items():
@@ -109,7 +122,7 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
                 f"{task}, {wanted[task]} are needed.",
                 "Ask for fewer, or lower the noise.",
             )
-    layout = layout_of(environment) if environment else OWN_LAYOUT
+    layout = layout_of(environment) if environment else own_layout(cameras)
     added = _write(gathered, stage, progress, source="expert", layout=layout)
     return _add(added, request, stage, progress) if request.add_to else added
 
@@ -117,11 +130,12 @@ def _expert(request: ExpertDemos, stage: StageFolder, progress: Progress) -> Dat
 def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -> DatasetRecord:
     progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
-    require_simulable(checkpoint, "checkpoint")
+    cameras = require_simulable(checkpoint, "checkpoint")
+    require_rendering(cameras, "checkpoint")
     stage.pin(checkpoint=checkpoint.digest)
     takeover = request.mode == "takeover"
     behaviour = TakeOver(patience=request.patience) if takeover else Relabel()
-    wanted = rolled_out(request, checkpoint, behaviour, keep_failures=not takeover)
+    wanted = rolled_out(request, checkpoint, behaviour, cameras=cameras, keep_failures=not takeover)
     gathered = gather(wanted, stage, progress, verify_pins(stage, checkpoint=checkpoint))
     untouched = [task for task, kept in gathered.kept.items() if not kept]
     if untouched:
@@ -130,7 +144,14 @@ def _corrections(request: Corrections, stage: StageFolder, progress: Progress) -
             "there, or the expert cannot recover.",
             "Leave these tasks out, or use improve, which adds corrections to demonstrations.",
         )
-    return _write(gathered, stage, progress, source="corrections", parents=(checkpoint.digest,))
+    return _write(
+        gathered,
+        stage,
+        progress,
+        source="corrections",
+        parents=(checkpoint.digest,),
+        layout=own_layout(cameras),
+    )
 
 
 def _add(
@@ -170,8 +191,8 @@ def _write(
     progress: Progress,
     *,
     source: str,
+    layout: DataLayout,
     parents: tuple[str, ...] = (),
-    layout: DataLayout = OWN_LAYOUT,
 ) -> DatasetRecord:
     progress(LOADING)
     from lefleet.stages.datasets import write_dataset

@@ -20,6 +20,7 @@ from lefleet.rollouts import (
     Simulators,
     default_workers,
 )
+from lefleet.stages.cameras import rendered_cameras
 from lefleet.stages.environment import (
     begin_environment,
     episode_tasks,
@@ -170,6 +171,7 @@ def _batches(
 
     Rows are laid out over all pairs and thinned out afterwards, as in an evaluation.
     """
+    cameras = {role: rendered_cameras(path, request.env) for role, path in roles.items()}
     for trials in batched(order, request.batch_size):
         for role, path in roles.items():
             if paired.judge.decided:
@@ -189,6 +191,7 @@ def _batches(
                     checkpoint=path,
                     label=role,
                     env=request.env,
+                    cameras=cameras[role],
                     seed=trials[0].seed,
                 )
 

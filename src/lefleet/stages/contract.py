@@ -10,8 +10,10 @@ from lefleet.errors import BadInput
 from lefleet.records import CheckpointContract, DatasetRecord
 from lefleet.records.checkpoint import column_numbers
 from lefleet.sim.encode import ACTION_NAMES, ENVIRONMENT_NAMES, FPS, ROBOT_TYPE, STATE_NAMES
+from lefleet.sim.render import CAMERAS, CameraSizes
 from lefleet.sim.tasks import BY_INSTRUCTION, TASK_SETS, TASKS
-from lefleet.stages.references import CheckpointReference, made_by
+from lefleet.stages.cameras import IMAGES, camera_features, seen_cameras
+from lefleet.stages.references import CheckpointReference, made_by, renames_inputs
 
 CONTRACT_FILE = "lefleet.json"
 INFO = "meta/info.json"
@@ -32,6 +34,11 @@ SIMULATED_INFO: dict[str, Any] = {
 """What such a dataset says of itself, as far as it matters here."""
 
 _IMAGES = ("image", "video")
+
+
+def simulated_info(cameras: CameraSizes) -> dict[str, Any]:
+    """The same of a dataset with the images of these cameras."""
+    return {**SIMULATED_INFO, "features": {**FEATURES, **camera_features(cameras)}}
 
 
 class _Feature(msgspec.Struct):
@@ -138,8 +145,12 @@ def task_text(task: str) -> str:
     return known.instruction if known else task
 
 
-OWN_LAYOUT = DataLayout(FEATURES, FPS, ROBOT_TYPE, task_text)
-"""Of LeFleet's simulation."""
+def own_layout(cameras: CameraSizes) -> DataLayout:
+    """Of LeFleet's simulation, with the images of these cameras."""
+    return DataLayout({**FEATURES, **camera_features(cameras)}, FPS, ROBOT_TYPE, task_text)
+
+
+OWN_LAYOUT = own_layout({})
 
 
 def wanted_texts(tasks: Iterable[str], info: Mapping[str, Any]) -> tuple[str, ...]:
@@ -172,45 +183,58 @@ def require_coverage(
     )
 
 
-def require_simulable(checkpoint: CheckpointReference, field: str) -> None:
-    """Raise BadInput naming what the policy wants and the simulation does not have."""
-    config = msgspec.json.decode((Path(checkpoint.path) / "config.json").read_bytes())
-    made = made_by(Path(checkpoint.path))
+def require_simulable(checkpoint: CheckpointReference, field: str) -> CameraSizes:
+    """The cameras that the policy sees; BadInput naming what it wants and the simulation does not
+    have."""
+    folder = Path(checkpoint.path)
+    config = msgspec.json.decode((folder / "config.json").read_bytes())
+    seen = seen_cameras(folder)
+    # What is renamed, and resized, the policy's own processors know.
+    ready = made_by(folder) | {f"{IMAGES}{name}" for name in seen}
     for side, start in (("input_features", "observation."), ("output_features", "action")):
         known = {key: list(FEATURES[key]["shape"]) for key in FEATURES if key.startswith(start)}
         for key, feature in (config.get(side) or {}).items():
-            if key not in made and known.get(key) != feature["shape"]:
+            if feature.get("type") == "VISUAL" and seen and renames_inputs(folder):
+                continue
+            if key not in ready and known.get(key) != feature["shape"]:
                 there = (
                     f", the simulation's {known[key]}"
                     if key in known
-                    else (", and does not exist in the simulation")
+                    else f", and does not exist in the simulation (cameras: {', '.join(CAMERAS)})"
+                    if feature.get("type") == "VISUAL"
+                    else ", and does not exist in the simulation"
                 )
                 raise BadInput(
                     f"{field}: the policy's {key} has shape {feature['shape']}{there}.",
                     "Use a policy trained on data of lefleet's simulation, or name the LeRobot "
                     "environment of this one: evaluate.env in a config, --env type NAME with eval.",
                 )
+    return seen
 
 
-def require_same_shape(dataset: DatasetRecord, field: str) -> None:
-    """Raise BadInput where episodes of the simulation cannot be merged into `dataset`."""
-    info = read_info(dataset.root)
+def require_same_shape(root: str | Path, field: str, cameras: CameraSizes) -> None:
+    """Raise BadInput where episodes of the simulation, with the images of `cameras`, cannot be
+    merged into the dataset in `root`."""
+    info = read_info(root)
+    own = {**FEATURES, **camera_features(cameras)}
     ours = {"fps": FPS, "robot_type": ROBOT_TYPE}
     differing = [name for name, value in ours.items() if info.get(name) != value]
     features = {
         k: v for k, v in info["features"].items() if k.startswith(("observation.", "action"))
     }
-    differing += [key for key in FEATURES.keys() | features.keys() if not _is_same(features, key)]
+    keys = sorted(own.keys() | features.keys())
+    differing += [key for key in keys if not _is_same(features, key, own)]
     if differing:
         raise BadInput(
-            f"{field}: {dataset.root} differs from the simulation in {', '.join(differing)}.",
-            "Only data of lefleet's simulation can be added to.",
+            f"{field}: {root} differs from the simulation in {', '.join(differing)}.",
+            "Only data of lefleet's simulation can be added to, and only with the same cameras in "
+            "the same size.",
         )
 
 
-def _is_same(features: dict[str, Any], key: str) -> bool:
+def _is_same(features: dict[str, Any], key: str, own: dict[str, Any] = FEATURES) -> bool:
     """Whether a dataset's feature is the simulation's: kind, size and the name of every column."""
-    theirs, ours = features.get(key), FEATURES.get(key)
+    theirs, ours = features.get(key), own.get(key)
     if theirs is None or ours is None:
         return False
     return all(_plain(theirs[part]) == _plain(ours[part]) for part in ("dtype", "shape", "names"))

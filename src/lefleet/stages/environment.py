@@ -13,6 +13,7 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CompareRequest, EpisodeRecord, EvaluateRequest, decode, encode
 from lefleet.rollouts import EnvironmentDescription
 from lefleet.sim.tasks import resolve_tasks
+from lefleet.stages.cameras import require_rendering
 from lefleet.stages.contract import DataLayout, require_simulable
 from lefleet.stages.extras import require_environment
 from lefleet.stages.folder import (
@@ -23,11 +24,9 @@ from lefleet.stages.folder import (
     write_durably,
 )
 from lefleet.stages.progress import Progress, Update
-from lefleet.stages.references import CheckpointReference, made_by
+from lefleet.stages.references import CheckpointReference, made_by, renames_inputs
 
 MAKING = Update.phase("making the environment")
-_PROCESSORS = "policy_preprocessor.json"
-_RENAMING = "rename_observations_processor"
 
 
 def begin_environment(
@@ -81,7 +80,7 @@ def require_runnable(
 ) -> None:
     """Raise BadInput naming what the policy wants and its episodes would not have."""
     if environment is None:
-        require_simulable(checkpoint, field)
+        require_rendering(require_simulable(checkpoint, field), field)
         return
     folder = Path(checkpoint.path)
     config = msgspec.json.decode((folder / "config.json").read_bytes())
@@ -96,7 +95,7 @@ def require_runnable(
         # Policies resize images, and LeRobot itself checks their names.
         if feature is None or feature["type"] == "VISUAL":
             continue
-        if key not in offered and _renames(folder):
+        if key not in offered and renames_inputs(folder):
             continue
         if offered.get(key) != tuple(feature["shape"]):
             has = f"has {list(offered[key])}" if key in offered else "does not have it"
@@ -146,18 +145,6 @@ def require_own_episodes(journal: Journal, stage: StageFolder) -> None:
 def _read(file: Path) -> EnvironmentDescription:
     described: EnvironmentDescription = decode(file.read_bytes(), EnvironmentDescription, str(file))
     return described
-
-
-def _renames(folder: Path) -> bool:
-    """Whether the checkpoint's own processors rename observations."""
-    file = folder / _PROCESSORS
-    if not file.is_file():
-        return False
-    steps: list[dict[str, Any]] = msgspec.json.decode(file.read_bytes()).get("steps", [])
-    return any(
-        step.get("registry_name") == _RENAMING and step.get("config", {}).get("rename_map")
-        for step in steps
-    )
 
 
 def _listed(shapes: dict[str, tuple[int, ...]]) -> str:

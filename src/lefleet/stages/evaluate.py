@@ -19,6 +19,7 @@ from lefleet.rollouts import (
     Simulators,
     default_workers,
 )
+from lefleet.stages.cameras import rendered_cameras
 from lefleet.stages.environment import (
     begin_environment,
     episode_tasks,
@@ -104,6 +105,7 @@ def _run_missing(
         behaviour=Act(),
         plan_episode=plan_episode,
         env=request.env,
+        cameras=rendered_cameras(checkpoint, request.env),
         episode_length=request.episode_length,
     )
 

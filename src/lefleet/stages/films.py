@@ -32,6 +32,7 @@ from lefleet.rollouts import (
     Simulators,
     default_workers,
 )
+from lefleet.stages.cameras import rendered_cameras
 from lefleet.stages.environment import begun_tasks
 from lefleet.stages.evaluate import EPISODES
 from lefleet.stages.folder import LOG, StageFolder, flush_folder, write_durably
@@ -261,6 +262,7 @@ def _batches(
         behaviour=Act(),
         plan_episode=plan_episode,
         env=request.env,
+        cameras=rendered_cameras(paths[role], request.env),
     ):
         yield msgspec.structs.replace(batch, label=role)
 

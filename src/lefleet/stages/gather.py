@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lefleet.records import AttemptCounts, Corrections, ImproveRequest
 from lefleet.rollouts import Behaviour, EpisodeBatch, Finished, PlannedEpisode, Simulators
+from lefleet.sim.render import CameraSizes
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.progress import STARTING_SIMULATION, Progress, Update
@@ -40,6 +41,7 @@ def plan_batches(
     behaviour: Behaviour,
     plan_episode: Callable[[int, Key], PlannedEpisode],
     env: Mapping[str, str] = MappingProxyType({}),
+    cameras: CameraSizes = MappingProxyType({}),
     episode_length: int = 0,
     keep_failures: bool = False,
 ) -> Iterator[EpisodeBatch]:
@@ -57,6 +59,7 @@ def plan_batches(
                 behaviour=behaviour,
                 checkpoint=group[0].checkpoint,
                 env=dict(env),
+                cameras=dict(cameras),
                 seed=group[0].seed,
                 episode_length=episode_length,
                 keep_failures=keep_failures,
@@ -92,6 +95,8 @@ class GatherPlan(NamedTuple):
     device: str = "cpu"
     env: Mapping[str, str] = MappingProxyType({})
     """Flags of the LeRobot environment that they run in. Empty: LeFleet's simulation."""
+    cameras: CameraSizes = MappingProxyType({})
+    """Cameras of LeFleet's simulation to render."""
 
 
 def rolled_out(
@@ -99,6 +104,7 @@ def rolled_out(
     checkpoint: CheckpointReference,
     behaviour: Behaviour,
     *,
+    cameras: CameraSizes,
     keep_failures: bool = False,
 ) -> GatherPlan:
     """What to gather where a policy acts."""
@@ -113,6 +119,7 @@ def rolled_out(
         keep_failures=keep_failures,
         workers=request.workers,
         device=request.device,
+        cameras=cameras,
     )
 
 
@@ -173,6 +180,7 @@ def gather(
                 behaviour=wanted.behaviour,
                 plan_episode=plan_episode,
                 env=wanted.env,
+                cameras=wanted.cameras,
                 keep_failures=wanted.keep_failures,
             )
             kept = Counter(line.task for line in done.values() if line.labelled)

@@ -8,7 +8,8 @@ from fractions import Fraction
 from lefleet.errors import BadInput
 from lefleet.records import AddedData, ImproveRequest, MixRecord
 from lefleet.rollouts import Act, Finished, TakeOver
-from lefleet.stages.contract import require_same_shape, require_simulable
+from lefleet.stages.cameras import require_rendering
+from lefleet.stages.contract import own_layout, require_same_shape, require_simulable
 from lefleet.stages.folder import StageFolder
 from lefleet.stages.gather import gather, rolled_out
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
@@ -19,18 +20,19 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
     """Gather, cap, merge. Keeping nothing is a result with a note, not an error."""
     progress(DIGESTING)
     checkpoint = find_checkpoint(request.checkpoint, "checkpoint")
-    require_simulable(checkpoint, "checkpoint")
+    cameras = require_simulable(checkpoint, "checkpoint")
+    require_rendering(cameras, "checkpoint")
     demos, told = find_dataset(request.demos, "demos")
     earlier = told + request.self_generated
     if earlier > len(demos.episodes):
         raise BadInput(
             f"self_generated: {request.demos} has only {len(demos.episodes)} episodes in all."
         )
-    require_same_shape(demos, "demos")
+    require_same_shape(demos.root, "demos", cameras)
     stage.pin(checkpoint=checkpoint.digest, demos=demos.digest)
     correct = request.method == "correct"
     behaviour = TakeOver(patience=request.patience) if correct else Act()
-    wanted = rolled_out(request, checkpoint, behaviour)
+    wanted = rolled_out(request, checkpoint, behaviour, cameras=cameras)
     gathered = gather(wanted, stage, progress, verify_pins(stage, checkpoint=checkpoint))
     allowed = room(len(demos.episodes), earlier, request.mixing_ratio)
     candidates = gathered.interleaved()
@@ -47,6 +49,7 @@ def improve(request: ImproveRequest, stage: StageFolder, progress: Progress) -> 
             source=request.method,
             tallies=gathered.tallies,
             parents=(checkpoint.digest,),
+            layout=own_layout(cameras),
         )
         progress(Update.phase("merging with the demonstrations"))
         mixed = merge((demos, added), stage.fresh("mix"), stage.fresh("scratch"))

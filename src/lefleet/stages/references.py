@@ -15,6 +15,7 @@ from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.folder import RECORD, REQUEST, StageFolder, read_record
 
 PREPROCESSOR = "policy_preprocessor.json"
+_RENAMING = "rename_observations_processor"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _PRETRAINED = ("", "pretrained_model", "checkpoints/last/pretrained_model")
 _DEPTH = 4
@@ -88,6 +89,18 @@ def made_by(checkpoint: Path) -> frozenset[str]:
     """Inputs that the checkpoint's own preprocessor makes."""
     file = checkpoint / PREPROCESSOR
     return made_inputs(msgspec.json.decode(file.read_bytes())) if file.is_file() else frozenset()
+
+
+def renames_inputs(checkpoint: Path) -> bool:
+    """Whether the checkpoint's own preprocessor renames observations."""
+    file = checkpoint / PREPROCESSOR
+    if not file.is_file():
+        return False
+    steps: list[dict[str, Any]] = msgspec.json.decode(file.read_bytes()).get("steps", [])
+    return any(
+        step.get("registry_name") == _RENAMING and step.get("config", {}).get("rename_map")
+        for step in steps
+    )
 
 
 def is_hub_id(name: str) -> bool:

@@ -10,7 +10,9 @@ from lefleet.policy.load import discover
 from lefleet.records import CheckpointContract, decode
 from lefleet.robots import LeFleetSim
 from lefleet.sim.encode import ACTION_NAMES, FPS
+from lefleet.sim.render import CAMERAS
 from lefleet.sim.tasks import BY_INSTRUCTION, resolve_tasks
+from lefleet.stages.cameras import IMAGES
 from lefleet.stages.contract import CONTRACT_FILE
 from lefleet_client.wire import Contract
 
@@ -36,7 +38,24 @@ def require_fit(folder: str) -> None:
         rename_map=rename_map_of(files),
     )
     if problem := _misfit(found.contract):
-        raise BadInput(f"checkpoint: {problem}.", _WHAT_FITS)
+        raise BadInput(f"checkpoint: {problem}.", _by_hand(found.contract) or _WHAT_FITS)
+
+
+def _by_hand(contract: Contract) -> str:
+    """How to drive the simulated robot with a policy that sees its cameras: an image takes about as
+    long as a tick, so this command's result would be about the renderer."""
+    names = [key.removeprefix(IMAGES) for key in contract.cameras]
+    sizes = {shape[:2] for shape in contract.cameras.values()}
+    if len(sizes) != 1 or not set(names) <= set(CAMERAS):
+        return ""
+    height, width = sizes.pop()
+    return (
+        f"The simulated robot cannot render that at {FPS} Hz. lefleet eval measures such a policy. "
+        "To drive one robot as fast as it renders: lefleet serve, and then lefleet rollout "
+        f"--robot.type=lefleet_sim --robot.cameras=[{','.join(names)}] "
+        f"--robot.camera_width={width} --robot.camera_height={height} --fps={FPS} "
+        "--inference.type=remote"
+    )
 
 
 def _misfit(contract: Contract) -> str:
