@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, stop
 from lefleet.records import (
@@ -26,7 +27,6 @@ from lefleet.stages.folder import (
     read_record,
     read_request,
     set_aside,
-    write_durably,
 )
 from tests.samples import dataset_record, episode
 

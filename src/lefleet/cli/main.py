@@ -54,6 +54,10 @@ def _own_program(arguments: list[str]) -> int | None:
         from lefleet.stages.run import execute
 
         return execute(Path(arguments[2]))
+    if arguments[:2] == ["stage", "drive"] and len(arguments) == 4:
+        from lefleet.executors.driver import drive
+
+        return drive(Path(arguments[2]), arguments[3])
     if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
         from lefleet.cli.runs import control
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from lefleet.cluster.jobs import require_address
 from lefleet.devices import parse_device
 from lefleet.errors import BadInput
 from lefleet.loop.requests import (
@@ -114,6 +115,8 @@ def _check(config: RunConfig) -> None:
             f"name: {config.name} cannot name a run: {_RESERVED[config.name]}.", "Use another name."
         )
     parse_device(config.device, "device")
+    if config.executor.type == "ray":
+        require_address(config.executor.address)
     for number, rung in enumerate(config.ladder):
         if rung.rename_map and not rung.init:
             raise BadInput(
