@@ -5,6 +5,7 @@ answers to a batch are taken when the batch is complete: a lost worker or node c
 batch, which another worker gets, and no episode is counted twice.
 """
 
+import logging
 import subprocess
 import time
 from collections import Counter, deque
@@ -32,7 +33,7 @@ class Answers(NamedTuple):
     words: str
 
 
-class Relay:
+class WorkerRelay:
     """An actor: one worker process on its node, killed with it."""
 
     def __init__(self, argv: Sequence[str], environment: dict[str, str], log: str) -> None:
@@ -75,7 +76,7 @@ class ActorPool:
         self._log_start = log.stat().st_size if log.exists() else 0
         self._ray = connected()
         options = {"num_cpus": each.cpus, "num_gpus": each.gpus, "resources": each.custom}
-        self._actor = self._ray.remote(Relay).options(**options, **_ALONE)
+        self._actor = self._ray.remote(WorkerRelay).options(**options, **_ALONE)
         self._arguments = (tuple(argv), body_environment({}), str(log))
         self._starting: dict[Any, Any] = {}
         """Actors without a place yet, by the promise that tells of it."""
@@ -180,7 +181,7 @@ def connected() -> Any:
     import ray
 
     if not ray.is_initialized():
-        ray.init(log_to_driver=False, logging_level="ERROR")
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
     return ray
 
 

@@ -35,7 +35,7 @@ class ClusterUnreachable(LeFleetError):
     """The cluster does not answer, or not yet; nothing is known about its jobs."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class ClusterJob(msgspec.Struct, frozen=True):
     """What a cluster says of a job."""
 
     status: str
@@ -63,6 +63,20 @@ class Jobs:
         said: dict[str, Any] = self._ask("GET", "/api/version") or {}
         return str(said.get("ray_version", "unknown"))
 
+    def nodes(self) -> int:
+        """How many are alive."""
+        said: dict[str, Any] = self._ask("GET", "/nodes?view=summary") or {}
+        found = said.get("data", {}).get("summary", [])
+        return sum(one.get("raylet", {}).get("state") == "ALIVE" for one in found)
+
+    def asks_for_token(self) -> bool:
+        """Whether somebody without a token is turned away."""
+        try:
+            self._ask("GET", "/api/jobs/none", token="")
+        except BadInput:
+            return True
+        return False
+
     def submit(
         self, name: str, argv: Sequence[str], wanted: StageResources, stop_wait_s: float
     ) -> None:
@@ -87,10 +101,10 @@ class Jobs:
             if self.find(name) is None:
                 raise
 
-    def find(self, name: str) -> Job | None:
+    def find(self, name: str) -> ClusterJob | None:
         """None where the cluster knows no such job, for instance after a restart of its head."""
         said = self._ask("GET", f"/api/jobs/{quote(name)}")
-        return None if said is None else msgspec.convert(said, Job)
+        return None if said is None else msgspec.convert(said, ClusterJob)
 
     def stop(self, name: str) -> None:
         """Ask it to end; returns at once."""
@@ -101,14 +115,17 @@ class Jobs:
         said: dict[str, Any] = self._ask("GET", f"/api/jobs/{quote(name)}/logs") or {}
         return str(said.get("logs", ""))
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer; None where there is nothing under `path`."""
+    def _ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
+        """The answer; None where there is nothing under `path`. With the cluster's token, unless
+        another one is given."""
+        token = read_token(self._token_file) if token is None else token
+        authorization = {"Authorization": f"Bearer {token}"} if token else {}
         # Only http and https: the config is checked, and the opener would know files too.
         asked = urls.Request(  # noqa: S310
             self.address + path,
             method=method,
             data=None if body is None else msgspec.json.encode(body),
-            headers={"Content-Type": "application/json"} | self._authorization(),
+            headers={"Content-Type": "application/json"} | authorization,
         )
         try:
             with urls.urlopen(asked, timeout=_TIMEOUT_S) as answer:  # noqa: S310
@@ -131,10 +148,6 @@ class Jobs:
             f"executor.address: the cluster at {self.address} does not answer: {why}.",
             "See that its head runs and that this machine reaches the port of its dashboard.",
         )
-
-    def _authorization(self) -> dict[str, str]:
-        token = read_token(self._token_file)
-        return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def read_token(token_file: str) -> str:

@@ -177,6 +177,7 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
         case (
             ["stage", "exec", folder]
             | ["stage", "drive", folder, _]
+            | ["cluster", "probe", folder, _]
             | ["controller", "exec", folder, _]
             | ["notify", "exec", folder, _]
             | ["track", "exec", folder, _]

@@ -24,7 +24,7 @@ __all__ = ["BodyState", "Executor", "LocalExecutor", "StageBody", "for_plan"]
 
 def for_plan(plan: ExecutorPlan) -> Executor:
     """The executor that a config names."""
-    if plan.type == "local":
+    if plan.is_here:
         return LocalExecutor()
     from lefleet.executors.ray_jobs import RayExecutor
 

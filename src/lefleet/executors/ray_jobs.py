@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import cast
 
 from lefleet.cluster.fence import Fence, close_fence, read_fence, write_fence
-from lefleet.cluster.jobs import ClusterUnreachable, Job, Jobs
+from lefleet.cluster.jobs import ClusterJob, ClusterUnreachable, Jobs
 from lefleet.cluster.pools import pool_variables
 from lefleet.cluster.transfer import body_environment
 from lefleet.errors import StageFailed
 from lefleet.executors.driver import GRACE_S, OUTDATED, driver_argv
 from lefleet.executors.seam import BodyState, LockedBody, StageBody
 from lefleet.process import require_allowed
-from lefleet.records.executor import ExecutorPlan, StageResources
+from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
 from lefleet.stages.folder import LOG, is_locked
 from lefleet.stages.progress import ProgressWriter, Update
 from lefleet.stages.run import STAGE_MARK, prepare, stage_argv
@@ -34,7 +35,10 @@ seconds, and a lost node gives up its locks when the file system notices."""
 _TELL_EVERY_S = 10.0
 _STARTING_S = 5.0
 """How long Ray may take to start a job for which everything is free."""
-DEFAULT_RESOURCES = {"train": StageResources(cpus=1.0), "worker": StageResources(cpus=1.0)}
+_DEFAULTS: dict[str, StageResources] = {
+    "train": StageResources(cpus=1.0),
+    "worker": StageResources(cpus=1.0),
+}
 
 
 class RayExecutor:
@@ -122,7 +126,7 @@ class JobBody:
                 self._progress(Update.phase(WAITING))
         return self._state
 
-    def _state_of(self, job: Job | None) -> BodyState:
+    def _state_of(self, job: ClusterJob | None) -> BodyState:
         if job is None:
             return BodyState("ended", words=FORGOTTEN)
         if not job.has_ended:
@@ -142,7 +146,7 @@ class JobBody:
             log.writelines(f"ray: {line}\n" for line in said.splitlines())
 
 
-def ended(job: Job) -> BodyState:
+def ended(job: ClusterJob) -> BodyState:
     """How a job ended. A driver reports the signal that killed its body as shells do."""
     code, said = job.driver_exit_code, " ".join((job.message or "").split())[:300]
     if code is None or job.status == "STOPPED" or code == OUTDATED:
@@ -157,8 +161,8 @@ def ended(job: Job) -> BodyState:
 
 def resources_of(plan: ExecutorPlan, claimant: str) -> StageResources:
     """What a stage, or a worker, reserves."""
-    named: dict[str, StageResources] = {**DEFAULT_RESOURCES, **plan.resources}
-    return named.get(claimant, StageResources())
+    named = plan.resources.get(cast(Claimant, claimant))
+    return named or _DEFAULTS.get(claimant, StageResources())
 
 
 def _submission(folder: Path, attempt: int) -> str:

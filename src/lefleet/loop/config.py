@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lefleet.cluster.jobs import require_address
-from lefleet.devices import parse_device
+from lefleet.devices import AUTO, parse_device
 from lefleet.errors import BadInput
 from lefleet.loop.requests import (
     PER_CYCLE,
@@ -115,8 +115,13 @@ def _check(config: RunConfig) -> None:
             f"name: {config.name} cannot name a run: {_RESERVED[config.name]}.", "Use another name."
         )
     parse_device(config.device, "device")
-    if config.executor.type == "ray":
+    if not config.executor.is_here:
         require_address(config.executor.address)
+        if config.device == AUTO:
+            raise BadInput(
+                "device: auto does not say which device the nodes of a cluster use.",
+                "Name it: cpu or cuda.",
+            )
     for number, rung in enumerate(config.ladder):
         if rung.rename_map and not rung.init:
             raise BadInput(

@@ -105,5 +105,4 @@ def forks_stages(config: RunConfig) -> bool:
     is_local = isinstance(config.collect, ExpertGrowth) or bool(config.collect.root)
     is_local = is_local and not config.evaluate.env
     rungs = all(needs_no_hub(one.policy_type) and not is_hub_id(one.init) for one in config.ladder)
-    is_here = config.executor.type == "local"
-    return is_here and config.device == "cpu" and is_local and rungs
+    return config.executor.is_here and config.device == "cpu" and is_local and rungs

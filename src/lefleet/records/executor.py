@@ -38,3 +38,8 @@ class ExecutorPlan(Strict, frozen=True, kw_only=True):
     workers: NotNegative = 0
     """Processes on all nodes together that step the episodes of one stage, where the stage does not
     say how many. 0: one for each CPU of the cluster."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether stages are carried out on this machine."""
+        return self.type == "local"
