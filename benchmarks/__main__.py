@@ -26,6 +26,7 @@ Name = Literal[
     "decisions",
     "serving",
     "recovery",
+    "cluster",
     "clients",
     "hostile",
     "latency",

@@ -8,8 +8,8 @@ def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
     """All of `data` under `path`, or nothing, also when the machine stops in between. `mode` says
     who may read it, less the umask."""
     partial = path.with_name(path.name + ".partial")
-    opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    with os.fdopen(opened, "wb") as file:
+    partial.touch(mode)
+    with partial.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -58,7 +58,7 @@ class TwoNodes:
             starter = NodeStarter(self.cluster, self.workdir / FOLDER, detached=False)
             if not has_head:
                 started = starter.head()
-                wait_until_ready(self.cluster, lambda: started.poll() is not None)
+                wait_until_ready(self.cluster, 1, lambda: started.poll() is not None)
             if not has_node:
                 starter.node(1)
 

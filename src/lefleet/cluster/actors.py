@@ -25,7 +25,7 @@ _TELL_EVERY_S = 30.0
 _ALONE = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
 
-class Answers(NamedTuple):
+class BatchAnswers(NamedTuple):
     """What a worker said to one piece of work, and how it exited if it did."""
 
     lines: list[bytes]
@@ -47,7 +47,7 @@ class WorkerRelay:
     def ready(self) -> None:
         """Returns when the actor has a place."""
 
-    def work(self, line: bytes) -> Answers:
+    def work(self, line: bytes) -> BatchAnswers:
         """All answers to one piece of work."""
         stdin, stdout = cast(Any, self._worker.stdin), cast(Any, self._worker.stdout)
         lines: list[bytes] = []
@@ -58,13 +58,13 @@ class WorkerRelay:
             return self._exit(lines)
         for answer in stdout:
             if answer.rstrip(b"\n") == DONE:
-                return Answers(lines, None, "")
+                return BatchAnswers(lines, None, "")
             lines.append(answer.rstrip(b"\n"))
         return self._exit(lines)
 
-    def _exit(self, lines: list[bytes]) -> Answers:
+    def _exit(self, lines: list[bytes]) -> BatchAnswers:
         code = self._worker.wait()
-        return Answers(lines, code, exit_words(code, self._oom_kills))
+        return BatchAnswers(lines, code, exit_words(code, self._oom_kills))
 
 
 class ActorPool:
@@ -153,15 +153,15 @@ class ActorPool:
         else:
             self._idle.append(actor)
 
-    def _answers(self, promise: Any) -> Answers | None:
+    def _answers(self, promise: Any) -> BatchAnswers | None:
         """None where the worker's node or actor is lost."""
         try:
-            return cast(Answers, self._ray.get(promise))
+            return cast(BatchAnswers, self._ray.get(promise))
         except self._ray.exceptions.RayError as error:
             self._note(f"a worker is lost, another one gets its batch: {_first_line(error)}")
             return None
 
-    def _require_hope(self, answers: Answers | None, tries: int) -> None:
+    def _require_hope(self, answers: BatchAnswers | None, tries: int) -> None:
         """Raise where another worker would not do better."""
         where = f"Its log is {self._log}."
         if answers is not None and answers.code is not None and answers.code >= 0:

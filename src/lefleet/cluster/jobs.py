@@ -65,9 +65,9 @@ class Jobs:
 
     def nodes(self) -> int:
         """How many are alive."""
-        said: dict[str, Any] = self._ask("GET", "/nodes?view=summary") or {}
-        found = said.get("data", {}).get("summary", [])
-        return sum(one.get("raylet", {}).get("state") == "ALIVE" for one in found)
+        said: dict[str, Any] = self._ask("GET", "/api/v0/nodes") or {}
+        found = said.get("data", {}).get("result", {}).get("result", [])
+        return sum(one.get("state") == "ALIVE" for one in found)
 
     def asks_for_token(self) -> bool:
         """Whether somebody without a token is turned away."""

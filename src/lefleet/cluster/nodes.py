@@ -135,8 +135,10 @@ def up(
     starter = NodeStarter(cluster, folder, detached=detached)
     started = [starter.head()]
     tell("waiting for the head")
-    wait_until_ready(cluster, lambda: _has_exited(started))
+    wait_until_ready(cluster, 1, lambda: _has_exited(started))
     started += [starter.node(number) for number in range(1, nodes)]
+    tell("waiting for all nodes")
+    wait_until_ready(cluster, nodes, lambda: _has_exited(started))
     return cluster
 
 
@@ -192,22 +194,24 @@ def processes_of(folder: Path) -> list[int]:
     return [pid for pid, name in marked.items() if name == str(folder) and pid != os.getpid()]
 
 
-def wait_until_ready(cluster: LocalCluster, has_failed: Callable[[], bool]) -> None:
-    """Until its head takes jobs."""
+def wait_until_ready(cluster: LocalCluster, nodes: int, has_failed: Callable[[], bool]) -> None:
+    """Until its head takes jobs and knows so many nodes."""
     jobs = Jobs(cluster.address, cluster.token_file)
     deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            jobs.find("none")
-        except ClusterUnreachable as error:
-            if has_failed() or time.monotonic() > deadline:
-                log = Path(cluster.token_file).with_name("node0.log")
-                raise StageFailed(
-                    f"The cluster did not start: {error.problem}", f"Its log is {log}."
-                ) from error
-            time.sleep(0.3)
-        else:
-            return
+    while (lacking := _lacking(jobs, nodes)) is not None:
+        if has_failed() or time.monotonic() > deadline:
+            where = Path(cluster.token_file).parent
+            raise StageFailed(f"The cluster did not start: {lacking}", f"Its logs are in {where}.")
+        time.sleep(0.3)
+
+
+def _lacking(jobs: Jobs, nodes: int) -> str | None:
+    try:
+        jobs.find("none")
+        found = jobs.nodes()
+    except ClusterUnreachable as error:
+        return error.problem
+    return None if found >= nodes else f"{found} of {nodes} nodes are up."
 
 
 def require_ray(field: str = "cluster") -> None:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from lefleet.constitution.active import RULES_VARIABLE, handed_down
 from lefleet.process import child_environment
 
+_TAKEN_AWAY = re.compile(r"LEFLEET_(?!CLUSTER)\w+|PYTHON(?!HOME)\w*")
 _SENT = re.compile(
-    r"LEFLEET_(?!CLUSTER)\w+|PYTHON(?!HOME)\w*|HF_\w+|MUJOCO_GL|PYOPENGL_PLATFORM|WANDB_MODE"
+    rf"{_TAKEN_AWAY.pattern}|HF_\w+|MUJOCO_GL|PYOPENGL_PLATFORM|WANDB_MODE"
     r"|(OMP|MKL|OPENBLAS)_NUM_THREADS|TOKENIZERS_PARALLELISM|JE_ARROW_MALLOC_CONF"
 )
 _SECRET = re.compile(r"_(TOKEN|KEY|SECRET|PASSWORD)(_|$)")
@@ -35,8 +36,8 @@ def body_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def settle_in(environment: Mapping[str, str]) -> None:
-    """Make these the variables of this process, and take away what the node's own shell had of the
-    same kinds."""
-    for name in travelling(os.environ):
+    """Make these the variables of this process. Of the node's own shell, what LeFleet and Python
+    read is taken away; a cache folder or a graphics setting may be the node's own."""
+    for name in [name for name in os.environ if _TAKEN_AWAY.fullmatch(name)]:
         del os.environ[name]
     os.environ.update(environment)

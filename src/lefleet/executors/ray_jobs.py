@@ -7,13 +7,13 @@ closed, and the folder's lock is seen to be free before the next job is submitte
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import cast
 
-from lefleet.cluster.fence import Fence, close_fence, read_fence, write_fence
+from lefleet.cluster.fence import FENCE, Fence, close_fence, read_fence, write_fence
 from lefleet.cluster.jobs import ClusterJob, ClusterUnreachable, Jobs
 from lefleet.cluster.pools import pool_variables
 from lefleet.cluster.transfer import body_environment
@@ -22,7 +22,7 @@ from lefleet.executors.driver import GRACE_S, OUTDATED, driver_argv
 from lefleet.executors.seam import BodyState, LockedBody, StageBody
 from lefleet.process import require_allowed
 from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
-from lefleet.stages.folder import LOG, is_locked
+from lefleet.stages.folder import LOG, RECORD, is_locked
 from lefleet.stages.progress import ProgressWriter, Update
 from lefleet.stages.run import STAGE_MARK, prepare, stage_argv
 
@@ -32,6 +32,7 @@ _LOOK_EVERY_S = 1.0
 _RELEASE_S = 180.0
 """How long the lock of an outdated body may stay held: its driver looks at the fence every few
 seconds, and a lost node gives up its locks when the file system notices."""
+_STOP_S = GRACE_S + 20.0
 _TELL_EVERY_S = 10.0
 _STARTING_S = 5.0
 """How long Ray may take to start a job for which everything is free."""
@@ -53,8 +54,7 @@ class RayExecutor:
         if fence is None or not fence.submission:
             # One that was started by hand, or before the run was given a cluster.
             return LockedBody(folder) if is_locked(folder) else None
-        job = self._jobs.find(fence.submission)
-        if job is None or job.has_ended:
+        if not self._is_alive(fence.submission):
             return None
         return JobBody(self._jobs, fence.submission, folder)
 
@@ -83,22 +83,29 @@ class RayExecutor:
         return JobBody(self._jobs, name, folder)
 
     def cancel(self, folders: set[Path]) -> None:
+        unfinished = {folder for folder in folders if not (folder / RECORD).exists()}
         names = []
-        for folder in folders:
+        for folder in unfinished:
             fence = read_fence(folder)
             if fence is not None and fence.submission:
                 names.append(fence.submission)
                 close_fence(folder)
         self._stop(names)
-        _await_release(folders)
+        _await_release(unfinished)
 
-    def _stop(self, names: Iterable[str]) -> None:
-        """Ask the cluster to end jobs. Their drivers also end when they see the fence closed."""
-        for name in names:
-            try:
+    def _stop(self, names: Sequence[str]) -> None:
+        """Ask the cluster to end jobs, and see that they have. Where it does not answer, their
+        drivers end when they see the fence closed."""
+        deadline = time.monotonic() + _STOP_S
+        with suppress(ClusterUnreachable):
+            for name in names:
                 self._jobs.stop(name)
-            except ClusterUnreachable:
-                continue
+            while any(self._is_alive(name) for name in names) and time.monotonic() < deadline:
+                time.sleep(0.2)
+
+    def _is_alive(self, name: str) -> bool:
+        job = self._jobs.find(name)
+        return job is not None and not job.has_ended
 
 
 class JobBody:
@@ -137,13 +144,14 @@ class JobBody:
         return ended(job)
 
     def _keep_log(self) -> None:
-        """What the job printed before the body wrote to the stage's log, which has the rest."""
-        try:
-            said = self._jobs.log(self._name)
-        except ClusterUnreachable:
+        """What the job printed, where the body never came to write to the stage's log."""
+        log = self._folder / LOG
+        if log.exists() and log.stat().st_mtime > (self._folder / FENCE).stat().st_mtime:
             return
-        with (self._folder / LOG).open("a") as log:
-            log.writelines(f"ray: {line}\n" for line in said.splitlines())
+        with suppress(ClusterUnreachable):
+            said = self._jobs.log(self._name)
+            with log.open("a") as file:
+                file.writelines(f"{line}\n" for line in said.splitlines())
 
 
 def ended(job: ClusterJob) -> BodyState:

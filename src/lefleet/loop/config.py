@@ -81,10 +81,19 @@ def _anchored(config: RunConfig) -> RunConfig:
     if notify.command and "/" in notify.command[0]:
         program = _absolute(notify.command[0])
         notify = msgspec.structs.replace(notify, command=(program, *notify.command[1:]))
+    executor = config.executor
+    if executor.token_file:
+        token = str(Path(executor.token_file).expanduser().absolute())
+        executor = msgspec.structs.replace(executor, token_file=token)
     named = config.constitution
     rules = str(Path(named).expanduser().absolute()) if named else ""
     return msgspec.structs.replace(
-        config, collect=collect, ladder=ladder, notify=notify, constitution=rules
+        config,
+        collect=collect,
+        ladder=ladder,
+        notify=notify,
+        executor=executor,
+        constitution=rules,
     )
 
 

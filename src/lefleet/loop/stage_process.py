@@ -67,14 +67,10 @@ def carry_out(
     if (record := committed(folder, request)) is not None:
         return record
     before = oom_kills()
-    body = executor.find(folder)
-    if body is not None:
-        require_request(folder, request)
-    else:
-        executor.clear(folder)
-        with StageFolder(folder, request):
-            pass
-        body = _started(executor, folder, on_launch())
+    try:
+        body = _begun(request, folder, executor, on_launch)
+    except ClusterUnreachable as error:
+        raise StageGone(str(error)) from error
     while (state := body.look()).phase != "ended":
         if state.phase == "waiting":
             on_wait(state.words)
@@ -91,11 +87,17 @@ def carry_out(
     raise StageGone(state.words)
 
 
-def _started(executor: Executor, folder: Path, attempt: int) -> StageBody:
-    try:
-        return executor.start(folder, folder.name, attempt)
-    except ClusterUnreachable as error:
-        raise StageGone(str(error)) from error
+def _begun(
+    request: Request, folder: Path, executor: Executor, on_launch: Callable[[], int]
+) -> StageBody:
+    """The body that works on the request, or a new one."""
+    if (body := executor.find(folder)) is not None:
+        require_request(folder, request)
+        return body
+    executor.clear(folder)
+    with StageFolder(folder, request):
+        pass
+    return executor.start(folder, folder.name, on_launch())
 
 
 class StageMonitor:

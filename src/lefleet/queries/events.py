@@ -152,7 +152,7 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
         f"{data['stage']} begins anew with the changed config; what it did before is in "
         f"{data['kept']}"
     ),
-    "stage_waits": lambda data: f"{data['stage']} waits: {data['what']}",
+    "stage_waits": lambda data: f"{data['stage']}: {data['what']}",
     "stage_committed": lambda data: f"{data['stage']} done",
     "stage_failed": _failed("failed"),
     "stage_killed": _failed("killed"),
