@@ -24,8 +24,13 @@ class RunningCluster:
             stdout=subprocess.PIPE,
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - nothing else runs here
         )
-        said = json.loads(self._process.stdout.readline() or "{}")
-        assert said.get("running"), f"see {workdir}/.cluster/node0.log"
+        lines = []
+        for line in self._process.stdout:
+            lines.append(line)
+            if line == b"}\n":
+                break
+        assert lines, f"see {workdir}/.cluster/node0.log"
+        said = json.loads(b"".join(lines))
         self.plan = ExecutorPlan(
             type="ray", address=said["address"], token_file=said["token_file"], workers=2
         )

@@ -35,7 +35,7 @@ _HOST = "127.0.0.2"
 _OBJECT_STORE = 100_000_000
 """Bytes for each node: only lines of JSON go through Ray."""
 _PATIENCE_S = 180.0
-_GRACE_S = 20.0
+_GRACE_S = 5.0
 _PORTS = (
     *("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "runtime-env-agent-port"),
     *("metrics-export-port", "node-manager-port", "object-manager-port"),

@@ -94,14 +94,19 @@ class RayExecutor:
         _await_release(unfinished)
 
     def _stop(self, names: Sequence[str]) -> None:
-        """Ask the cluster to end jobs, and see that they have. Where it does not answer, their
-        drivers end when they see the fence closed."""
+        """Ask the cluster to end jobs, and see that those at work have. Where it does not answer,
+        their drivers end when they see the fence closed; so does one that waits for resources,
+        which Ray cannot stop, when it gets them."""
         deadline = time.monotonic() + _STOP_S
         with suppress(ClusterUnreachable):
             for name in names:
                 self._jobs.stop(name)
-            while any(self._is_alive(name) for name in names) and time.monotonic() < deadline:
+            while any(map(self._is_at_work, names)) and time.monotonic() < deadline:
                 time.sleep(0.2)
+
+    def _is_at_work(self, name: str) -> bool:
+        job = self._jobs.find(name)
+        return job is not None and not job.has_ended and not job.is_pending
 
     def _is_alive(self, name: str) -> bool:
         job = self._jobs.find(name)
