@@ -71,8 +71,8 @@ NESTED = {
     },
     "cluster": {
         "up": "Start Ray on this machine, on loopback and with a token.",
-        "down": "End the cluster that was started for a work folder.",
-        "status": "Show the cluster that was started for a work folder.",
+        "down": "End the cluster that `cluster up` started for this work folder.",
+        "status": "Show the cluster that `cluster up` started for this work folder.",
     },
     "constitution": {
         "check": "Check a constitution.",
