@@ -6,12 +6,9 @@ controller that asks once a second.
 
 import os
 from collections.abc import Sequence
-from http.client import HTTPException
 from pathlib import Path
 from shlex import join
 from typing import Any
-from urllib import request as urls
-from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -117,7 +114,12 @@ class Jobs:
 
     def _ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
         """The answer; None where there is nothing under `path`. With the cluster's token, unless
-        another one is given."""
+        another one is given. What speaks HTTP is imported here: every command imports this module.
+        """
+        from http.client import HTTPException
+        from urllib import request as urls
+        from urllib.error import HTTPError
+
         token = read_token(self._token_file) if token is None else token
         authorization = {"Authorization": f"Bearer {token}"} if token else {}
         # Only http and https: the config is checked, and the opener would know files too.
