@@ -27,6 +27,7 @@ Name = Literal[
     "decisions",
     "serving",
     "recovery",
+    "cluster",
     "clients",
     "hostile",
     "latency",

@@ -12,6 +12,7 @@ import pytest
 import lefleet
 import lefleet.constitution
 import lefleet.devices
+import lefleet.executors
 import lefleet.knowledge
 import lefleet.ledger
 import lefleet.policy
@@ -31,6 +32,7 @@ PACKAGES = sorted({path.parent for path in MODULES} - {SOURCE})
 
 MAY_IMPORT = {
     "errors": set(),
+    "durable": set(),
     "experts": set(),
     "records": {"errors"},
     "stats": {"errors", "records"},
@@ -60,6 +62,14 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 MAY_IMPORT["stages"] |= {"rollouts"}
+MAY_IMPORT["cluster"] = {"durable", "errors", "records", "constitution", "process"}
+MAY_IMPORT["rollouts"] |= {"cluster"}
+MAY_IMPORT["stages"] |= {"cluster", "durable"}
+MAY_IMPORT["executors"] = {"durable", "errors", "records", "process", "cluster", "stages"}
+MAY_IMPORT["loop"] |= {"cluster", "executors", "durable"}
+MAY_IMPORT["cli"] |= {"cluster", "executors", "durable"}
+MAY_IMPORT["knowledge"] |= {"durable"}
+MAY_IMPORT["profile"] |= {"durable"}
 MAY_IMPORT["cli"] |= {"certs", "edge", "ledger", "loop", "policy", "recording", "robots", "server"}
 MAY_IMPORT["cli"] |= {"constitution", "devices", "knowledge", "notify", "trial"}
 MAY_IMPORT["loop"] |= {"constitution", "devices", "knowledge", "models", "notify"}
@@ -71,7 +81,7 @@ MAY_IMPORT["queries"] |= {"knowledge", "recording"}
 MAY_IMPORT["actions"] = MAY_IMPORT["queries"] | {"queries", "constitution", "devices"}
 MAY_IMPORT["dash"] = {"errors", "records", "process", "ledger", "queries", "actions"}
 MAY_IMPORT["dash"] |= {"knowledge", "server.rates", "stages", "reports"}
-MAY_IMPORT["reports"] = {"errors", "records", "stages", "queries"}
+MAY_IMPORT["reports"] = {"durable", "errors", "records", "stages", "queries"}
 MAY_IMPORT["cli"] |= {"queries", "actions", "dash", "reports"}
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
@@ -97,7 +107,8 @@ PUBLIC = {
         has_room least_difference match_trials needed_pairs pairs_for_room possible_pairs
         progress_of success_of""",
     lefleet.process: """NoReport Pool allow_forks ask child_environment exit_words is_held launch
-        obstacle oom_kills processes_marked stop""",
+        obstacle oom_kills processes_marked require_allowed stop""",
+    lefleet.executors: "BodyState Executor LocalExecutor StageBody for_plan",
     lefleet.devices: "AUTO CPU DeviceReport parse_device ready_device",
     lefleet.constitution: """Constitution ConstitutionSource Grants RolloutFacts Rules active find
         given handed_down install installed packaged reinstated restored rules_for rules_for_grants
@@ -116,7 +127,7 @@ PUBLIC = {
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
     pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry fastapi starlette
-    nicegui uvicorn trackio wandb"""
+    nicegui uvicorn trackio wandb ray"""
 
 
 def imported(source: str) -> set[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from lefleet.cli.approvals import APPROVAL_COMMANDS
 from lefleet.cli.certs import CERTS_COMMANDS
+from lefleet.cli.cluster import CLUSTER_COMMANDS
 from lefleet.cli.commands import COMMANDS
 from lefleet.cli.constitution import CONSTITUTION_COMMANDS
 from lefleet.cli.dash import DASH_COMMANDS
@@ -20,7 +21,7 @@ from lefleet.cli.track import TRACK_COMMANDS
 
 ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS, **FILM_COMMANDS}
 ALL |= APPROVAL_COMMANDS | CONSTITUTION_COMMANDS | DASH_COMMANDS | KNOWLEDGE_COMMANDS
-ALL |= REPORT_COMMANDS | INSPECT_COMMANDS | TRACK_COMMANDS
+ALL |= REPORT_COMMANDS | INSPECT_COMMANDS | TRACK_COMMANDS | CLUSTER_COMMANDS
 DOES = {name: does for group in GROUPS.values() for name, does in group.items()}
 DOES |= {f"{first} {second}": does for first in NESTED for second, does in NESTED[first].items()}
 

@@ -81,12 +81,15 @@ class Fuzz:
             self._look_for_overlaps()
             self._look_for_orphaned_locks()
             if not is_controlled(self._folder):
-                resume(self._ledger, self.workdir, self._row())
+                self._resume()
                 self._wait_for(lambda: is_controlled(self._folder) or self._is_finished(), deadline)
             left = [target for target in wanted if self.kills[target] < wanted[target]]
             if left and time.monotonic() >= next_kill and self._kill_one(left):
                 next_kill = time.monotonic() + self._random.uniform(0.0, 3.0)
         self._wait_for(lambda: not is_controlled(self._folder), deadline)
+
+    def _resume(self) -> None:
+        resume(self._ledger, self.workdir, self._row())
 
     def assert_sound(self) -> None:
         """What must hold after any attack."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lefleet.executors import LocalExecutor, local
 from lefleet.ledger import AttemptRow, open_ledger, store
-from lefleet.loop import stage_process
 from lefleet.loop.attempts import Attempts, recorded
 from lefleet.loop.limits import attempts_used
 from lefleet.stages.folder import StageFolder
@@ -32,7 +32,7 @@ class Bench:
         started = self.now - 3 * HOUR
         execute(workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
         self.folder = workdir / "r" / "cycle_0" / "collect"
-        self.attempts = Attempts(self.ledger, "r", workdir / "r")
+        self.attempts = Attempts(self.ledger, "r", workdir / "r", LocalExecutor())
         self.stage = Stage(self.folder)
 
     @property
@@ -132,13 +132,13 @@ def test_settling_looks_through_the_processes_once_however_many_stages_there_are
 ):
     for cycle in range(5):
         (bench.folder.parents[1] / f"cycle_{cycle}" / "train").mkdir(parents=True)
-    looks, real = [], stage_process.processes_marked
+    looks, real = [], local.processes_marked
 
     def counted(name: str) -> dict[int, str]:
         looks.append(name)
         return real(name)
 
-    monkeypatch.setattr(stage_process, "processes_marked", counted)
+    monkeypatch.setattr(local, "processes_marked", counted)
     bench.attempts.settle("enough")
     assert len(looks) == 1
 

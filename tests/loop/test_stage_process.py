@@ -5,21 +5,24 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from lefleet.errors import BadInput, StageFailed
+from lefleet.executors import LocalExecutor
+from lefleet.executors import local as module
+from lefleet.executors.local import end_processes
 from lefleet.ledger import open_ledger
-from lefleet.loop import stage_process as module
+from lefleet.loop import stage_process
 from lefleet.loop.stage_process import (
     Cancellation,
     StageCancelled,
     StageGone,
     StageMonitor,
-    cancel,
     carry_out,
-    end_processes,
 )
 from lefleet.process import launch, processes_marked, stop
 from lefleet.records import Budgets, ExpertDemos, encode
@@ -67,10 +70,13 @@ class Stage:
         return child
 
     def carry_out(self, must_end=lambda: None):
-        def on_launch() -> None:
+        def on_launch() -> int:
             self.launched += 1
+            return self.launched
 
-        return carry_out(REQUEST, self.folder, must_end=must_end, on_launch=on_launch)
+        return carry_out(
+            REQUEST, self.folder, LocalExecutor(), must_end=must_end, on_launch=on_launch
+        )
 
     def end(self) -> None:
         for child in self.programs:
@@ -128,10 +134,12 @@ def test_what_is_left_of_an_earlier_process_is_dead_before_the_next_starts(stage
     seen = []
     stage.body = COMMIT
 
-    def on_launch() -> None:
+    def on_launch() -> int:
         seen.append(left.poll())
+        return 1
 
-    carry_out(REQUEST, stage.folder, must_end=lambda: None, on_launch=on_launch)
+    executor = LocalExecutor()
+    carry_out(REQUEST, stage.folder, executor, must_end=lambda: None, on_launch=on_launch)
     assert seen == [-signal.SIGKILL]
 
 
@@ -163,7 +171,7 @@ def test_a_cancelled_stage_is_dead_though_it_ignores_the_request(stage, monkeypa
 
 def test_a_stage_that_ends_when_asked_is_not_killed(stage):
     child = stage.ready("print(flush=True); signal.pause()")
-    cancel({stage.folder})
+    LocalExecutor().cancel({stage.folder})
     assert child.wait() == -signal.SIGTERM
 
 
@@ -260,7 +268,7 @@ def watched(tmp_path, monkeypatch):
     """Makes a monitor of a stage; `pass_time` moves its clock in steps and asks at each."""
     clock, ledger = Clock(), open_ledger(tmp_path)
     ledger.create_run("r", {})
-    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(stage_process, "time", clock)
 
     def start(wall_s: float = 0.0, device_seconds: float = 0.0, loading_s: float = 0.0, **changes):
         now = state(of=config(hang_after_s=10.0, **changes), device_seconds=device_seconds)
@@ -317,6 +325,22 @@ def test_what_the_controller_loads_before_it_starts_the_stage_does_not_count(wat
     start, _ = watched
     within = {"device_seconds": 3590.0, "budgets": Budgets(device_hours=1.0)}
     assert start(**within, loading_s=60.0)(8.0) is None
+
+
+def test_time_in_a_queue_does_not_count_and_a_stop_is_still_seen(tmp_path):
+    with closing(open_ledger(tmp_path)) as ledger:
+        ledger.create_run("r", {})
+        used = state(of=config(budgets=Budgets(device_hours=1.0)), device_seconds=3599.9)
+        monitor = StageMonitor(ledger, "r", tmp_path, used, lambda: 0.0)
+
+        def asked() -> Cancellation | None:
+            time.sleep(0.6)
+            monitor.waits()
+            return monitor.must_end()
+
+        assert asked() is None
+        ledger.request_stop("r")
+        assert asked().kind == "stop"
 
 
 def test_a_stage_without_a_sign_of_life_hangs(watched):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, stop
 from lefleet.records import (
@@ -20,7 +21,6 @@ from lefleet.stages.folder import (
     StageFolder,
     read_record,
     read_request,
-    write_durably,
 )
 from tests.samples import dataset_record
 

@@ -54,6 +54,14 @@ def _own_program(arguments: list[str]) -> int | None:
         from lefleet.stages.run import execute
 
         return execute(Path(arguments[2]))
+    if arguments[:2] == ["stage", "drive"] and len(arguments) == 4:
+        from lefleet.executors.driver import drive
+
+        return drive(Path(arguments[2]), arguments[3])
+    if arguments[:2] == ["cluster", "probe"] and len(arguments) == 4:
+        from lefleet.executors.checks import probe_nodes
+
+        return probe_nodes(Path(arguments[2]), arguments[3])
     if arguments[:2] == ["controller", "exec"] and len(arguments) == 4:
         from lefleet.cli.runs import control
 
@@ -184,6 +192,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
             from lefleet.cli import (
                 approvals,
                 certs,
+                cluster,
                 constitution,
                 dash,
                 episodes,
@@ -199,6 +208,8 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                     return approvals.answer(command)
                 case certs.CertsOptions():
                     return certs.run_certs(command)
+                case cluster.ClusterOptions():
+                    return cluster.run_cluster(command)
                 case constitution.ConstitutionOptions():
                     return constitution.run_constitution(command)
                 case dash.DashCommand():

@@ -49,6 +49,7 @@ GROUPS = {
     },
     "This machine": {
         "doctor": "Check this machine and print a remedy for every problem.",
+        "cluster": "Start a Ray cluster on this machine, look at it, and end it.",
         "constitution": "Show, check and compare the rules that runs, servers and robots keep to.",
     },
 }
@@ -67,6 +68,11 @@ NESTED = {
         "renew": "Issue a new key and certificate for a name.",
         "revoke": "Take a name off the access lists.",
         "list": "List names, and when their certificates expire.",
+    },
+    "cluster": {
+        "up": "Start Ray on this machine, on loopback and with a token.",
+        "down": "End the cluster that `cluster up` started for this work folder.",
+        "status": "Show the cluster that `cluster up` started for this work folder.",
     },
     "constitution": {
         "check": "Check a constitution.",

@@ -70,6 +70,7 @@ def _command_type(name: str) -> type[OutputOptions]:
         return COMMANDS[name]
     from lefleet.cli.approvals import APPROVAL_COMMANDS
     from lefleet.cli.certs import CERTS_COMMANDS
+    from lefleet.cli.cluster import CLUSTER_COMMANDS
     from lefleet.cli.constitution import CONSTITUTION_COMMANDS
     from lefleet.cli.dash import DASH_COMMANDS
     from lefleet.cli.episodes import EPISODE_COMMANDS
@@ -81,7 +82,7 @@ def _command_type(name: str) -> type[OutputOptions]:
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
     others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS | REPORT_COMMANDS
-    others |= INSPECT_COMMANDS
+    others |= INSPECT_COMMANDS | CLUSTER_COMMANDS
     others |= TRACK_COMMANDS
     return others[name]
 

@@ -22,6 +22,7 @@ from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases, show_progress
 from lefleet.constitution.active import WORKDIR
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.records import (
@@ -40,7 +41,7 @@ from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.environment import simulated_tasks
 from lefleet.stages.eval_info import EVAL_INFO
 from lefleet.stages.evidence_plot import PLOT, plot_evidence
-from lefleet.stages.folder import RECORD, read_record, write_durably
+from lefleet.stages.folder import RECORD, read_record
 from lefleet.stages.outcomes import compare_outcomes
 from lefleet.stages.progress import DIGESTING
 from lefleet.stages.references import find_checkpoint

@@ -15,11 +15,11 @@ from lefleet.cli.parse import absolute
 from lefleet.cli.signals import StopSignals
 from lefleet.cli.trial_view import show_summary, show_trial
 from lefleet.constitution import Grants, find, installed, rules_for_grants
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, Denied, LeFleetError, StageFailed
 from lefleet.process import exit_words, oom_kills
 from lefleet.records import encode, validated
 from lefleet.sim.tasks import resolve_tasks
-from lefleet.stages.folder import write_durably
 from lefleet.trial.members import Member, listen
 from lefleet.trial.messages import TrialFailure, TrialMessage, TrialRequest
 from lefleet.trial.status import TrialStatus

@@ -176,6 +176,8 @@ def _judge_lefleet(check: Checks, arguments: Sequence[str]) -> None:
     match arguments:
         case (
             ["stage", "exec", folder]
+            | ["stage", "drive", folder, _]
+            | ["cluster", "probe", folder, _]
             | ["controller", "exec", folder, _]
             | ["notify", "exec", folder, _]
             | ["track", "exec", folder, _]

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from lefleet.durable import flush_folder, write_durably
 from lefleet.errors import LeFleetError
 from lefleet.knowledge.fences import Unreadable
 from lefleet.knowledge.front_matter import PageType
-from lefleet.stages.folder import flush_folder, write_durably
 
 FOLDER = "knowledge"
 SCHEMA = "schema.json"

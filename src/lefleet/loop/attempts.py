@@ -4,10 +4,11 @@ import time
 from pathlib import Path
 
 from lefleet.errors import BadInput
+from lefleet.executors import Executor
 from lefleet.ledger import AttemptRow, Ledger
 from lefleet.ledger.store import UNSEEN
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.stage_process import JOURNALS, cancel, last_sign_of_life
+from lefleet.loop.stage_process import JOURNALS, last_sign_of_life
 from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
@@ -31,10 +32,13 @@ class Attempts:
     """The attempts of one run. An attempt may have ended while no controller was running, so
     closing one takes the time from the stage's files."""
 
-    def __init__(self, ledger: Ledger, run: str, folder: Path) -> None:
+    def __init__(self, ledger: Ledger, run: str, folder: Path, executor: Executor) -> None:
         self._ledger = ledger
         self._run = run
         self._folder = folder
+        self._executor = executor
+        self._waits: dict[str, object] = {}
+        """The newest wait that was told."""
 
     def of(self, cycle: int, stage: str) -> list[AttemptRow]:
         """All attempts at one stage, oldest first."""
@@ -63,6 +67,13 @@ class Attempts:
             data = {"cycle": cycle, "stage": stage, "kept": kept.name}
             self._ledger.add_event(self._run, "stage_begins_anew", data)
 
+    def note_wait(self, cycle: int, stage: str, what: str) -> None:
+        """Tell, once, what a stage waits for."""
+        data = {"cycle": cycle, "stage": stage, "what": what}
+        if data != self._waits:
+            self._waits = data
+            self._ledger.add_event(self._run, "stage_waits", data)
+
     def commit(self, attempt: AttemptRow, record: Record) -> None:
         """Commit a stage's record, with its episodes."""
         folder = self._stage(attempt)
@@ -90,7 +101,7 @@ class Attempts:
     def settle(self, reason: str) -> None:
         """Leave nothing open and nothing running: take what is done, end what is not."""
         unfinished = [(attempt, self._last_moment(attempt)) for attempt in self.unfinished()]
-        cancel(set(self._folder.glob("cycle_*/*")))
+        self._executor.cancel(set(self._folder.glob("cycle_*/*")))
         for attempt, moment in unfinished:
             try:
                 record = committed(self._stage(attempt), attempt.request)

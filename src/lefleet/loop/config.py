@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from lefleet.devices import parse_device
+from lefleet.cluster.jobs import require_address
+from lefleet.devices import AUTO, parse_device
 from lefleet.errors import BadInput
 from lefleet.loop.requests import (
     PER_CYCLE,
@@ -81,10 +82,19 @@ def _anchored(config: RunConfig) -> RunConfig:
     if notify.command and "/" in notify.command[0]:
         program = _absolute(notify.command[0])
         notify = msgspec.structs.replace(notify, command=(program, *notify.command[1:]))
+    executor = config.executor
+    if executor.token_file:
+        token = str(Path(executor.token_file).expanduser().absolute())
+        executor = msgspec.structs.replace(executor, token_file=token)
     named = config.constitution
     rules = str(Path(named).expanduser().absolute()) if named else ""
     return msgspec.structs.replace(
-        config, collect=collect, ladder=ladder, notify=notify, constitution=rules
+        config,
+        collect=collect,
+        ladder=ladder,
+        notify=notify,
+        executor=executor,
+        constitution=rules,
     )
 
 
@@ -115,6 +125,13 @@ def _check(config: RunConfig) -> None:
             f"name: {config.name} cannot name a run: {_RESERVED[config.name]}.", "Use another name."
         )
     parse_device(config.device, "device")
+    if not config.executor.is_here:
+        require_address(config.executor.address)
+        if config.device == AUTO:
+            raise BadInput(
+                "device: auto does not say which device the nodes of a cluster use.",
+                "Name it: cpu or cuda.",
+            )
     for number, rung in enumerate(config.ladder):
         if rung.rename_map and not rung.init:
             raise BadInput(

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from lefleet.cluster.jobs import ClusterUnreachable
 from lefleet.constitution import reinstated
 from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError
+from lefleet.executors import for_plan
 from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
 from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
@@ -43,7 +45,7 @@ from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, n
 from lefleet.loop.success_plot import PLOT
 from lefleet.process.liveness import take_lock
 from lefleet.records import Request
-from lefleet.stages.folder import RECORD, is_locked
+from lefleet.stages.folder import RECORD
 from lefleet.stages.progress import ProgressWriter
 
 _POLL_S = 0.5
@@ -64,9 +66,10 @@ class Controller:
         self._run = run
         self._folder = workdir / run
         self._ledger = open_ledger(workdir, create=False, migrate=False)
-        self._attempts = Attempts(self._ledger, run, self._folder)
         row = self._row()
         self._config = stored_config(row)
+        self._executor = for_plan(self._config.executor)
+        self._attempts = Attempts(self._ledger, run, self._folder, self._executor)
         self._created_at = row.created_at
         self._rules = RunRules(self._ledger, workdir, row, self._config)
         self._proposals = Proposals(self._ledger, workdir, run, self._rules)
@@ -231,8 +234,15 @@ class Controller:
                 return None
             case EndRun() as end:
                 return end
+        try:
+            is_running = self._executor.find(folder) is not None
+        except ClusterUnreachable as error:
+            self._attempts.note_wait(cycle, stage, str(error))
+            # Read the ledger again meanwhile: a stop may be requested.
+            time.sleep(_POLL_S)
+            return None
         left = self._attempts.unfinished()
-        if not is_locked(folder) and not (folder / RECORD).exists():
+        if not is_running and not (folder / RECORD).exists():
             for attempt in left:
                 self._attempts.abandon(attempt)
             if left:
@@ -252,11 +262,16 @@ class Controller:
             self._ledger, self._run, folder, so_far, self._wall_s, uses_device=uses_device
         )
 
-        def on_launch() -> None:
+        def on_launch() -> int:
             self._preload.finish(ProgressWriter(folder))
-            self._ledger.start_attempt(self._run, cycle, stage, request)
+            attempt = self._ledger.start_attempt(self._run, cycle, stage, request)
             events.write_new()
             monitor.begin()
+            return attempt.attempt
+
+        def on_wait(what: str) -> None:
+            monitor.waits()
+            self._attempts.note_wait(cycle, stage, what)
 
         def must_end() -> Cancellation | None:
             events.write_new()
@@ -264,7 +279,14 @@ class Controller:
             return monitor.must_end()
 
         try:
-            record = carry_out(request, folder, must_end=must_end, on_launch=on_launch)
+            record = carry_out(
+                request,
+                folder,
+                self._executor,
+                must_end=must_end,
+                on_launch=on_launch,
+                on_wait=on_wait,
+            )
         except (StageCancelled, StageGone, LeFleetError) as error:
             attempt = self._attempts.current(cycle, stage, request)
             return self._stage_ended(attempt, error)

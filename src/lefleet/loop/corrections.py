@@ -88,6 +88,7 @@ RULES: dict[str, CorrectionRule] = {
     "propose.*": _ANY,
     "approvals.*": _ANY,
     "notify.*": _ANY,
+    "executor.*": _ANY,
     "budgets.*": _ANY,
 }
 """By field. `[]` stands for any rung, `*` for every field of a section on which no evidence

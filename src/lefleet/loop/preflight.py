@@ -16,6 +16,7 @@ import msgspec
 from lefleet.constitution import Rules, installed
 from lefleet.devices import AUTO, CPU, ready_device
 from lefleet.errors import BadInput, NotInstalled
+from lefleet.executors.checks import examine_cluster, require_reachable
 from lefleet.ledger import read_ledger
 from lefleet.loop.existing_data import require_data
 from lefleet.loop.rules import begin_rules, launch_rules
@@ -86,8 +87,8 @@ def examine_config(workdir: Path, config: RunConfig, progress: Progress = silent
     """Look at all that a run of this config needs. Denied where the rules do not allow it."""
     rules = begin_rules(workdir, config, None)
     device, ready = _device(workdir, config, progress)
-    found = dict.fromkeys((device, *_parts(config, rules, progress)))
-    return Preflight(config=ready, results=tuple(found))
+    parts = (*_cluster(workdir, config, rules, progress), *_parts(config, rules, progress))
+    return Preflight(config=ready, results=tuple(dict.fromkeys((device, *parts))))
 
 
 def ready_config(workdir: Path, config: RunConfig, progress: Progress = silent) -> Preflight:
@@ -100,8 +101,12 @@ def ready_config(workdir: Path, config: RunConfig, progress: Progress = silent) 
 
 
 def with_ready_device(workdir: Path, config: RunConfig, progress: Progress = silent) -> RunConfig:
-    """The config with the device that it means on this machine, tried out; BadInput where that
-    cannot be used."""
+    """The config with the device that it means on this machine, tried out; BadInput where that, or
+    the cluster that has it, cannot be used."""
+    if not config.executor.is_here:
+        progress(Update.phase("asking the cluster"))
+        require_reachable(config.executor)
+        return config
     if config.device == CPU:
         return config
     progress(Update.phase(f"trying the device {config.device}"))
@@ -110,6 +115,9 @@ def with_ready_device(workdir: Path, config: RunConfig, progress: Progress = sil
 
 
 def _device(workdir: Path, config: RunConfig, progress: Progress) -> tuple[CheckResult, RunConfig]:
+    if not config.executor.is_here:
+        found = f"{config.device}, of a node, which was not tried"
+        return CheckResult(name="device", state="ok", found=found), config
     try:
         ready = with_ready_device(workdir, config, progress)
     except BadInput as error:
@@ -118,6 +126,29 @@ def _device(workdir: Path, config: RunConfig, progress: Progress) -> tuple[Check
         return refused, config
     meant = f"{config.device} is {ready.device}" if config.device == AUTO else ready.device
     return CheckResult(name="device", state="ok", found=meant), ready
+
+
+def _cluster(
+    workdir: Path, config: RunConfig, rules: Rules, progress: Progress
+) -> Iterator[CheckResult]:
+    """Whether every node can carry out stages, where a cluster does."""
+    if config.executor.is_here:
+        return
+    progress(Update.phase("trying every node of the cluster"))
+    try:
+        with installed(rules):
+            findings = examine_cluster(config.executor, workdir)
+    except BadInput as error:
+        yield _refused(error)
+        return
+    yield CheckResult(name="executor.address", state="ok", found=findings.found)
+    if not findings.asks_for_token:
+        yield CheckResult(
+            name="executor.token_file",
+            state="warning",
+            found="the cluster asks for no token: who reaches its port can run any program there",
+            remedy="Start its nodes with RAY_AUTH_MODE=token. See docs/clusters.md",
+        )
 
 
 def _has_begun(workdir: Path, run: str) -> bool:

@@ -101,8 +101,8 @@ def modules_of(config: RunConfig) -> list[str]:
 
 
 def forks_stages(config: RunConfig) -> bool:
-    """Whether every stage of the run works on the CPU, with what is on this machine."""
+    """Whether every stage of the run works on this machine's CPU, with what is on this machine."""
     is_local = isinstance(config.collect, ExpertGrowth) or bool(config.collect.root)
     is_local = is_local and not config.evaluate.env
     rungs = all(needs_no_hub(one.policy_type) and not is_hub_id(one.init) for one in config.ladder)
-    return config.device == "cpu" and is_local and rungs
+    return config.executor.is_here and config.device == "cpu" and is_local and rungs

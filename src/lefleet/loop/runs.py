@@ -14,6 +14,7 @@ import msgspec
 from lefleet.constitution import installed, stored
 from lefleet.devices import AUTO
 from lefleet.errors import BadInput, StageFailed, Unknown
+from lefleet.executors import for_plan
 from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.config_change import ConfigChange
 from lefleet.ledger.connect import CONTROLLER_LOCK
@@ -149,7 +150,8 @@ def change_config(
         with_ready_device(workdir, config, progress)
         # Last, for what is refused must stop no stage: what one has finished while nobody looked is
         # evidence too, and what it has not finished ends here.
-        Attempts(ledger, row.id, folder).settle("the config was changed")
+        executor = for_plan(stored_config(row).executor)
+        Attempts(ledger, row.id, folder, executor).settle("the config was changed")
         row = find(ledger, row.id)
         changes = _require_correctable(ledger, row, config)
         change = ConfigChange(

@@ -1,31 +1,27 @@
-"""The process of one stage: launch it or attach to it, watch it, and end it.
+"""The body of one stage: launch it or attach to it, watch it, and end it.
 
-What is found in the stage's folder decides. A record is taken. A held lock means that the stage is
-running, no matter what started it. Otherwise what is left of the last process is killed, and seen
-to be dead, before the next one starts; so two bodies of a stage never run at the same time. A
-record or a process of another request is refused.
+A record in the stage's folder is taken. A body that the run's executor finds is attached to, no
+matter what started it. Otherwise what is left of the last one is ended, and seen to be gone, before
+the next one starts; so two bodies of a stage never work at the same time. A record or a body of
+another request is refused.
 """
 
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lefleet.errors import StageFailed
+from lefleet.cluster.jobs import ClusterUnreachable
+from lefleet.executors import Executor, StageBody
 from lefleet.ledger import Ledger
 from lefleet.loop.limits import reached, usage
 from lefleet.loop.state import RunState
-from lefleet.process import exit_words, oom_kills, processes_marked
+from lefleet.process import oom_kills
 from lefleet.records import Record, Request
-from lefleet.stages.folder import LOG, StageFolder, committed, is_locked, require_request
+from lefleet.stages.folder import LOG, StageFolder, committed, require_request
 from lefleet.stages.progress import PROGRESS
-from lefleet.stages.run import FAILURE, POLL_S, STAGE_MARK, read_failure, start
+from lefleet.stages.run import FAILURE, POLL_S, read_failure
 
-GRACE_S = 10.0
-"""How long a process may take to exit after SIGTERM."""
 _ASK_EVERY_S = 0.5
 _ASLEEP_S = 5.0
 """A longer pause between two questions means that this process, or the machine, was suspended."""
@@ -55,66 +51,53 @@ class StageGone(Exception):
 def carry_out(
     request: Request,
     folder: Path,
+    executor: Executor,
     *,
     must_end: Callable[[], Cancellation | None],
-    on_launch: Callable[[], None],
+    on_launch: Callable[[], int],
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> Record:
     """The record of a stage.
 
     `must_end` is asked a few times a second whether, and why, the stage must end.
-    `on_launch` is called before a process is started, and not when one is attached to.
+    `on_launch` is called before a body is started, and not when one is attached to; it returns
+    the number of the attempt. `on_wait` is called as often as `must_end` while a body that was
+    asked for waits for what it needs, with what that is.
     """
     if (record := committed(folder, request)) is not None:
         return record
-    process: subprocess.Popen[bytes] | None = None
     before = oom_kills()
-    if is_locked(folder):
-        require_request(folder, request)
-    else:
-        end_processes({folder}, signal.SIGKILL)
-        with StageFolder(folder, request):
-            pass
-        on_launch()
-        process = start(folder, detached=True)
-    while is_locked(folder) if process is None else process.poll() is None:
+    try:
+        body = _begun(request, folder, executor, on_launch)
+    except ClusterUnreachable as error:
+        raise StageGone(str(error)) from error
+    while (state := body.look()).phase != "ended":
+        if state.phase == "waiting":
+            on_wait(state.words)
         if (cancellation := must_end()) is not None:
-            cancel({folder})
+            executor.cancel({folder})
             if (record := committed(folder, request)) is not None:
                 return record
             raise StageCancelled(cancellation)
         time.sleep(POLL_S)
     if (record := committed(folder, request)) is not None:
         return record
-    code = process.returncode if process is not None else 0
-    if (folder / FAILURE).exists() or code > 0:
-        raise read_failure(folder, code, before)
-    raise StageGone(exit_words(code, before) if code else "exited without a record")
+    if (folder / FAILURE).exists() or state.code > 0:
+        raise read_failure(folder, state.code, before)
+    raise StageGone(state.words)
 
 
-def cancel(folders: set[Path]) -> None:
-    """Ask the processes of these stages to end, then make them."""
-    try:
-        end_processes(folders, signal.SIGTERM)
-    except StageFailed:
-        end_processes(folders, signal.SIGKILL)
-
-
-def end_processes(folders: set[Path], how: signal.Signals) -> None:
-    """Signal every process that belongs to the stages in `folders`, and see them gone."""
-    deadline = time.monotonic() + GRACE_S
-    names = {str(folder) for folder in folders}
-    while marked := {p: name for p, name in processes_marked(STAGE_MARK).items() if name in names}:
-        for pid in marked:
-            try:
-                os.kill(pid, how)
-            except ProcessLookupError:
-                continue
-        if time.monotonic() > deadline:
-            pid, name = next(iter(marked.items()))
-            raise StageFailed(
-                f"Process {pid} of {name} does not end.", "End it by hand, then resume the run."
-            )
-        time.sleep(POLL_S / 2)
+def _begun(
+    request: Request, folder: Path, executor: Executor, on_launch: Callable[[], int]
+) -> StageBody:
+    """The body that works on the request, or a new one."""
+    if (body := executor.find(folder)) is not None:
+        require_request(folder, request)
+        return body
+    executor.clear(folder)
+    with StageFolder(folder, request):
+        pass
+    return executor.start(folder, folder.name, on_launch())
 
 
 class StageMonitor:
@@ -147,6 +130,10 @@ class StageMonitor:
     def begin(self) -> None:
         """The stage starts now."""
         self._started = self._asked = time.monotonic()
+
+    def waits(self) -> None:
+        """The stage has yet to start: time in a queue is not time on a device."""
+        self._started = time.monotonic()
 
     def must_end(self) -> Cancellation | None:
         now = time.monotonic()

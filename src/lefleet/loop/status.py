@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from lefleet.durable import write_durably
 from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.loop.limits import Usage, device_hours, limits, usage
 from lefleet.loop.state import DEVICE_STAGES, CycleState, RunState, read_state
 from lefleet.loop.success_plot import PLOT, plot_success
 from lefleet.stages.evidence_plot import plot_evidence
-from lefleet.stages.folder import write_durably
 
 SUMMARY = "summary.json"
 TASKS = "tasks.csv"

@@ -8,14 +8,21 @@
     ask          a program of our own for a report
     liveness     finds processes by a mark in their environment, and tells whether a lock is held
 
-Imports `errors` and `constitution`; `rollouts`, `stages`, `ledger`, `notify`, `track`, `loop`,
-`testbed`, `trial` and `cli` use it. Data goes down a child's stdin and comes back on its stdout;
-its stderr is a log file.
+Imports `errors` and `constitution`; `cluster`, `rollouts`, `stages`, `ledger`, `notify`, `track`,
+`executors`, `loop`, `testbed`, `trial` and `cli` use it. Data goes down a child's stdin and comes
+back on its stdout; its stderr is a log file.
 """
 
 from lefleet.process.ask import NoReport, ask
 from lefleet.process.fork import allow_forks, obstacle
-from lefleet.process.launch import child_environment, exit_words, launch, oom_kills, stop
+from lefleet.process.launch import (
+    child_environment,
+    exit_words,
+    launch,
+    oom_kills,
+    require_allowed,
+    stop,
+)
 from lefleet.process.liveness import is_held, processes_marked
 from lefleet.process.pool import Pool
 
@@ -31,5 +38,6 @@ __all__ = [
     "obstacle",
     "oom_kills",
     "processes_marked",
+    "require_allowed",
     "stop",
 ]

@@ -64,9 +64,7 @@ def launch(
     """
     parent = os.getpid()
     given = dict(environment or {})
-    active().check_argv(argv, [name for name in given if os.environ.get(name) != given[name]])
-    # So that a hook which sees all starts of programs can tell those that were checked.
-    sys.audit("lefleet.launch", tuple(argv))
+    require_allowed(argv, given)
     variables = child_environment(given) if inherits else given
     variables.pop(RULES_VARIABLE, None)
     if inherits:
@@ -102,6 +100,15 @@ def die_with(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def require_allowed(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Raise Denied where the rules of this process do not allow to start `argv`, here or on another
+    machine, with these variables."""
+    given = environment or {}
+    active().check_argv(argv, [name for name in given if os.environ.get(name) != given[name]])
+    # So that a hook which sees all starts of programs can tell those that were checked.
+    sys.audit("lefleet.launch", tuple(argv))
 
 
 def stop(process: "subprocess.Popen[bytes]", grace_s: float = 5.0) -> None:

@@ -100,10 +100,15 @@ class Pool:
         words, where = exit_words(code, self._oom_kills), f"Its log is {self._log_path}."
         if code < 0:
             return ChildKilled(f"A worker {words}.", where)
-        # What stands before is of earlier attempts.
-        said = self._log_path.read_bytes()[self._log_start :].decode(errors="replace")
-        last = (said.strip().splitlines() or ["it printed nothing"])[-1]
-        return StageFailed(f"A worker {words}: {last}.", where)
+        return StageFailed(
+            f"A worker {words}: {last_words(self._log_path, self._log_start)}.", where
+        )
+
+
+def last_words(log: Path, start: int) -> str:
+    """The last line of a log; what stands before `start` is of earlier attempts."""
+    said = log.read_bytes()[start:].decode(errors="replace")
+    return (said.strip().splitlines() or ["it printed nothing"])[-1]
 
 
 def _stdin(worker: "subprocess.Popen[bytes]") -> BufferedWriter:

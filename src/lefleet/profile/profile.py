@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput
 from lefleet.process import Pool
 from lefleet.profile.cells import (
@@ -23,7 +24,7 @@ from lefleet.profile.cells import (
 from lefleet.records import DrivenEpisode, EnvelopeRecord, ProfileRequest, encode
 from lefleet.records.profile import ENVELOPE_FILE
 from lefleet.sim.encode import FPS
-from lefleet.stages.folder import Journal, StageFolder, write_durably
+from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.progress import DIGESTING, LOADING, Progress, Update
 from lefleet.stages.references import find_checkpoint, verify_pins
 from lefleet.testbed.relay import Relay

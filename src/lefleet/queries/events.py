@@ -22,7 +22,7 @@ _GROUPS: dict[EventGroup, tuple[str, ...]] = {
     ),
     "stages": (
         *("stage_started", "stage_committed", "stage_cancelled", "stage_skipped"),
-        "stage_begins_anew",
+        *("stage_begins_anew", "stage_waits"),
     ),
     "problems": (
         *("stage_failed", "stage_killed", "stage_gone", "run_failed", "run_denied", "denied"),
@@ -152,6 +152,7 @@ _WORDS: dict[str, Callable[[_Data], str]] = {
         f"{data['stage']} begins anew with the changed config; what it did before is in "
         f"{data['kept']}"
     ),
+    "stage_waits": lambda data: f"{data['stage']}: {data['what']}",
     "stage_committed": lambda data: f"{data['stage']} done",
     "stage_failed": _failed("failed"),
     "stage_killed": _failed("killed"),

@@ -9,6 +9,7 @@ from lefleet.records.approval import ApprovalAnswer, ApprovalPlan, Hours, Notify
 from lefleet.records.border import Strict
 from lefleet.records.checkpoint import CheckpointRecord
 from lefleet.records.evaluate import GateLevel, GateResult, PolicyResult
+from lefleet.records.executor import ExecutorPlan
 from lefleet.records.fields import (
     Effect,
     ImageSide,
@@ -160,6 +161,7 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     track: tuple[Tracker, ...] = ()
     """Where to log the run's series, beside LeFleet's own files; with wandb, LeRobot logs its
     trainings there too."""
+    executor: ExecutorPlan = ExecutorPlan()
     budgets: Budgets = Budgets()
     max_attempts: Positive = 3
     """Attempts at one stage before the run stops and asks for help."""

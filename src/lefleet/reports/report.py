@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput
 from lefleet.queries.cycles import cycle_detail
 from lefleet.queries.events import events
@@ -24,7 +25,6 @@ from lefleet.reports.origins import (
     training_section,
 )
 from lefleet.reports.summary import flow, head
-from lefleet.stages.folder import write_durably
 from lefleet.stages.progress import Progress, Update, silent
 
 REPORT = "report.html"

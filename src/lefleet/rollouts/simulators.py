@@ -8,12 +8,13 @@ from typing import Self
 
 import msgspec
 
-from lefleet.process import Pool
+from lefleet.cluster.pools import worker_pool, workers_elsewhere
 from lefleet.rollouts.messages import BEGUN, EpisodeBatch, Finished
 
 
 class Simulators:
-    """Worker processes that run batches; they end with the `with` block.
+    """Worker processes that run batches, here or on the nodes of a cluster; they end with the
+    `with` block.
 
     with Simulators(workers=2, device="cpu", log=folder / "workers.log") as simulators:
         for finished in simulators.run(batches): ...
@@ -21,7 +22,7 @@ class Simulators:
 
     def __init__(self, *, workers: int, device: str, log: Path) -> None:
         argv = (sys.executable, "-m", "lefleet.rollouts.worker", device)
-        self._pool = Pool(argv, workers or default_workers(), log)
+        self._pool = worker_pool(argv, workers or default_workers(), log)
 
     def __enter__(self) -> Self:
         return self
@@ -44,10 +45,12 @@ class Simulators:
 
 
 def default_workers(device: str = "cpu", env: Mapping[str, str] | None = None) -> int:
-    """One worker per core that this process may use.
+    """One worker per core that this process may use, or that its cluster has.
 
     Policies for other environments are large, and every worker has its own copy: on a GPU, one.
     """
     if env and device != "cpu":
         return 1
+    if count := workers_elsewhere():
+        return count
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

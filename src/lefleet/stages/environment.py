@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, StageFailed
 from lefleet.records import CompareRequest, EpisodeRecord, EvaluateRequest, decode, encode
 from lefleet.rollouts import EnvironmentDescription
@@ -21,7 +22,6 @@ from lefleet.stages.folder import (
     Journal,
     StageFolder,
     start_anew,
-    write_durably,
 )
 from lefleet.stages.progress import Progress, Update
 from lefleet.stages.references import CheckpointReference, made_by, renames_inputs

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from lefleet.durable import flush_folder, write_durably
 from lefleet.errors import BadInput, LeFleetError
 from lefleet.process import is_held
 from lefleet.process.liveness import take_lock
@@ -35,7 +36,7 @@ from lefleet.rollouts import (
 from lefleet.stages.cameras import rendered_cameras
 from lefleet.stages.environment import begun_tasks
 from lefleet.stages.evaluate import EPISODES
-from lefleet.stages.folder import LOG, StageFolder, flush_folder, write_durably
+from lefleet.stages.folder import LOG, StageFolder
 from lefleet.stages.gather import Key, file_name, plan_batches
 from lefleet.stages.progress import Progress, Update, silent
 from lefleet.stages.references import find_checkpoint, verify_pins

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import msgspec
 
+from lefleet.cluster.fence import FENCE, require_current
+from lefleet.durable import flush_folder, write_durably
 from lefleet.errors import BadInput, LeFleetError, StageFailed
 from lefleet.process import is_held
 from lefleet.records import (
@@ -85,7 +87,8 @@ class StageFolder:
         return read_record(self.path)
 
     def commit(self, record: Record) -> None:
-        """Make the stage done."""
+        """Make the stage done; Outdated where another attempt has taken over the folder."""
+        require_current(self.path)
         write_durably(self.path / RECORD, encode(record))
 
     def pin(self, **digests: str) -> None:
@@ -123,7 +126,7 @@ class StageFolder:
                 with contextlib.suppress(OSError):
                     parent.rmdir()
             return
-        for name in (_LOCK, REQUEST, INPUTS, ENVIRONMENT, PROGRESS, LOG):
+        for name in (_LOCK, REQUEST, INPUTS, ENVIRONMENT, PROGRESS, LOG, FENCE):
             (self.path / name).unlink(missing_ok=True)
 
     def fresh(self, name: str) -> Path:
@@ -226,26 +229,6 @@ def read_record(path: Path) -> Record | None:
     return record
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """All of `data` under `path`, or nothing, also when the machine stops in between."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    flush_folder(path.parent)
-
-
-def flush_folder(folder: Path) -> None:
-    """The names in it survive a stop of the machine from now on."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
 def committed(path: Path, request: Request) -> Record | None:
     """The record of a finished stage, without working in its folder; None when it is not."""
     record = read_record(path)
@@ -319,6 +302,7 @@ class Journal:
     def __init__(self, path: Path, kind: Any, verify: Callable[[], None] = lambda: None) -> None:
         self.lines: list[Any] = []
         self._verify = verify
+        self._folder = path.parent
         intact = 0
         if path.exists():
             *complete, _ = path.read_bytes().split(b"\n")
@@ -342,6 +326,7 @@ class Journal:
         """Append several in one write."""
         added = list(lines)
         self._verify()
+        require_current(self._folder)
         self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in added))
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -17,9 +17,11 @@ from typing import Any, overload
 
 import msgspec
 
+from lefleet.cluster.fence import Outdated
 from lefleet.constitution import Rules, find, given, installed, rules_for_request
 from lefleet.constitution.active import WORKDIR
 from lefleet.devices import AUTO, ready_device
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError, StageFailed
 from lefleet.process import launch, oom_kills, processes_marked, stop
 from lefleet.records import (
@@ -53,7 +55,6 @@ from lefleet.stages.folder import (
     in_use,
     read_record,
     set_aside,
-    write_durably,
 )
 from lefleet.stages.progress import (
     Progress,
@@ -180,14 +181,23 @@ class Failure(Strict, frozen=True, kw_only=True):
     """Field of the constitution that does not allow it, where one does not."""
 
 
-def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
-    """Start the stage whose request lies in `folder`."""
+def stage_argv(folder: Path) -> tuple[str, ...]:
+    """The command line of a stage's process, on any machine."""
+    return (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder with a request ready for the next attempt."""
     (folder / FAILURE).unlink(missing_ok=True)
     ProgressWriter(folder)(Update.phase("starting the process"))
-    argv = (sys.executable, "-m", "lefleet", "stage", "exec", str(folder))
+
+
+def start(folder: Path, *, detached: bool = False) -> "subprocess.Popen[bytes]":
+    """Start the stage whose request lies in `folder`."""
+    prepare(folder)
     with (folder / LOG).open("ab") as log:
         return launch(
-            argv,
+            stage_argv(folder),
             stdout=log,
             stderr=log,
             environment={STAGE_MARK: str(folder)},
@@ -267,6 +277,10 @@ def execute(folder: Path) -> int:
     request = decode((folder / REQUEST).read_bytes(), Request, str(folder / REQUEST))
     try:
         _run_checked(validated(request), folder, ProgressWriter(folder))
+    except Outdated as error:
+        # The folder is another attempt's now, and so is its failure.json.
+        traceback.print_exc()
+        return error.exit_code
     except LeFleetError as error:
         traceback.print_exc()
         return _fail(folder, error)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lefleet.durable import write_durably
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import launch, oom_kills, stop
 from lefleet.records import CheckpointRecord, DatasetRecord, TrainRequest, encode
@@ -24,7 +25,7 @@ from lefleet.stages.contract import (
 )
 from lefleet.stages.digest import checkpoint_digest
 from lefleet.stages.extras import require_policy
-from lefleet.stages.folder import StageFolder, write_durably
+from lefleet.stages.folder import StageFolder
 from lefleet.stages.lerobot_train import (
     OWNED_FLAGS,
     START_MARK,

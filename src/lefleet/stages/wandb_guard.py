@@ -4,9 +4,9 @@ goes on without it, and the record says why."""
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lefleet.durable import write_durably
 from lefleet.errors import ChildKilled, StageFailed
 from lefleet.records.checkpoint import OFFLINE_WANDB
-from lefleet.stages.folder import write_durably
 
 if TYPE_CHECKING:
     from lefleet.stages.lerobot_train import Invocation

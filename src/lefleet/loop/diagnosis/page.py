@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from lefleet.durable import write_durably
 from lefleet.ledger import Ledger, RunRow
 from lefleet.loop.diagnosis.judges import coverage, horizon, loss
 from lefleet.loop.diagnosis.measurements import Measurements, measure
@@ -26,7 +27,6 @@ from lefleet.records import (
     SeedBlock,
 )
 from lefleet.records.diagnosis import Aspect, DiagnosisFinding
-from lefleet.stages.folder import write_durably
 
 PAGE = "diagnosis.md"
 _ORDER = {"suspicious": 0, "unknown": 1, "ok": 2}
