@@ -8,13 +8,8 @@ import pytest
 from lefleet.errors import BadInput, Denied
 from lefleet.ledger import open_ledger
 from lefleet.loop import preflight
-from lefleet.loop.preflight import (
-    CheckResult,
-    Preflight,
-    examine_config,
-    ready_config,
-    result_lines,
-)
+from lefleet.loop.findings import CheckResult, Preflight, result_lines
+from lefleet.loop.preflight import examine_config, ready_config
 from lefleet.records import DatasetSource, EvaluatePlan, ExpertGrowth, Rung
 from lefleet.rollouts import EnvironmentDescription
 from lefleet.sim.render import ImageSize
@@ -89,7 +84,8 @@ def test_cameras_that_cannot_be_rendered_are_found_before_anything_starts(tmp_pa
         raise BadInput(f"{field}: there is no OpenGL.", "Install it.")
 
     monkeypatch.setattr(preflight, "require_rendering", cannot_render)
-    found = examine_config(tmp_path, config(collect=SEEN))
+    untrained = Rung(name="small", policy={"pretrained_backbone_weights": "null"})
+    found = examine_config(tmp_path, config(collect=SEEN, ladder=(untrained,)))
     assert states(found)["collect.cameras"] == "problem"
     with pytest.raises(BadInput, match=r"collect\.cameras: there is no OpenGL\. Install it"):
         found.require_ok()

@@ -18,7 +18,8 @@ from lefleet.devices import AUTO, CPU, DeviceReport
 from lefleet.devices.ready import probe
 from lefleet.errors import BadInput
 from lefleet.loop.config import load_config
-from lefleet.loop.preflight import CheckResult, examine_config, result_lines
+from lefleet.loop.findings import CheckResult, result_lines
+from lefleet.loop.preflight import examine_config
 
 GIGABYTE = 10**9
 _GPU_REMEDY = (

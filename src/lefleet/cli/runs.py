@@ -24,9 +24,10 @@ from lefleet.ledger.connect import FILE as LEDGER_FILE
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.config import DEMO_CONFIG, check_workdir, load_config
 from lefleet.loop.controller import Controller
+from lefleet.loop.findings import Preflight, result_lines
 from lefleet.loop.origin import OriginName, find_origin, parse_origin
 from lefleet.loop.plan import plan_lines
-from lefleet.loop.preflight import Preflight, examine_config, ready_config, result_lines
+from lefleet.loop.preflight import examine_config, ready_config
 from lefleet.loop.rules import begin_rules
 from lefleet.loop.runs import find
 from lefleet.records import RunConfig, RunOrigin

@@ -4,6 +4,8 @@
     origin         what a run takes from another one: --from
     plan           what a run would do
     preflight      what is tried out before a run begins: device, data, policies, environment
+    findings       one finding of these checks, and all of them
+    inputs         whether a run's data and checkpoints are on this machine
     existing_data  whether an existing dataset suffices for a run
     config         YAML file and --key=value overrides to a RunConfig
     training       what is known of a run's trainings before it starts, and whether they can work

@@ -4,12 +4,11 @@
 in a child process; for runs in LeFleet's own simulation none is started.
 """
 
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -18,15 +17,14 @@ from lefleet.devices import AUTO, CPU, ready_device
 from lefleet.errors import BadInput, NotInstalled
 from lefleet.executors.checks import examine_cluster, require_reachable
 from lefleet.ledger import read_ledger
-from lefleet.loop.existing_data import require_data
+from lefleet.loop.findings import CheckResult, Preflight, refused
+from lefleet.loop.inputs import data_found, dataset_info, start_found
 from lefleet.loop.rules import begin_rules, launch_rules
 from lefleet.loop.training import family_of, installed_family, require_inputs, require_suitable
 from lefleet.process import NoReport, ask
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
-from lefleet.records.border import Strict
 from lefleet.sim.render import CameraSizes
 from lefleet.stages.cameras import asked_cameras, recorded_cameras, require_rendering
-from lefleet.stages.contract import INFO, read_info
 from lefleet.stages.environment_probe import EnvironmentReport
 from lefleet.stages.extras import (
     extra_of_environment,
@@ -37,50 +35,10 @@ from lefleet.stages.extras import (
 )
 from lefleet.stages.fitting import misfits
 from lefleet.stages.progress import Progress, Update, silent
-from lefleet.stages.references import checkpoint_folder, is_hub_id
+from lefleet.stages.references import checkpoint_folder
 
 _PATIENCE_S = 600.0
 """For importing LeRobot on a busy machine, and for a simulator that builds its scene."""
-
-
-class CheckResult(Strict, frozen=True, kw_only=True):
-    """One finding. `state` is ok, warning (works with less) or problem (does not work)."""
-
-    name: str
-    """What was looked at; of a config the field."""
-    state: Literal["ok", "warning", "problem"]
-    found: str
-    remedy: str = ""
-
-
-class Preflight(Strict, frozen=True, kw_only=True):
-    """What was found about a run that is to begin."""
-
-    config: RunConfig
-    """With the device that it means on this machine, where that can be used."""
-    results: tuple[CheckResult, ...]
-
-    def require_ok(self) -> RunConfig:
-        """The config; BadInput with the first problem."""
-        problems = [one for one in self.results if one.state == "problem"]
-        if not problems:
-            return self.config
-        first, more = problems[0], len(problems) - 1
-        rest = f" And {more} further problem{'s' if more > 1 else ''}." if more else ""
-        raise BadInput(f"{first.name}: {first.found}.", f"{first.remedy}{rest}".strip())
-
-    def besides_first_problem(self) -> tuple[CheckResult, ...]:
-        """What is worth telling beside the error of `require_ok`."""
-        first = next((one for one in self.results if one.state == "problem"), None)
-        return tuple(one for one in self.results if one.state != "ok" and one is not first)
-
-
-def result_lines(results: Sequence[CheckResult]) -> Iterator[str]:
-    """For a person: a line for each, and one for its remedy, below the last that it helps."""
-    for number, one in enumerate(results, 1):
-        yield f"{one.state:8} {one.name}: {one.found}"
-        if one.remedy and all(one.remedy != later.remedy for later in results[number:]):
-            yield f"{'':8} -> {one.remedy}"
 
 
 def examine_config(workdir: Path, config: RunConfig, progress: Progress = silent) -> Preflight:
@@ -122,8 +80,8 @@ def _device(workdir: Path, config: RunConfig, progress: Progress) -> tuple[Check
         ready = with_ready_device(workdir, config, progress)
     except BadInput as error:
         found = error.problem.removeprefix("device: ").removesuffix(".")
-        refused = CheckResult(name="device", state="problem", found=found, remedy=error.remedy)
-        return refused, config
+        problem = CheckResult(name="device", state="problem", found=found, remedy=error.remedy)
+        return problem, config
     meant = f"{config.device} is {ready.device}" if config.device == AUTO else ready.device
     return CheckResult(name="device", state="ok", found=meant), ready
 
@@ -139,7 +97,7 @@ def _cluster(
         with installed(rules):
             findings = examine_cluster(config.executor, workdir)
     except BadInput as error:
-        yield _refused(error)
+        yield refused(error)
         return
     yield CheckResult(name="executor.address", state="ok", found=findings.found)
     if not findings.asks_for_token:
@@ -165,25 +123,25 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
     """Data, policies and environment."""
     source, info = config.collect, None
     if isinstance(source, DatasetSource):
-        info = _dataset_info(source)
-        yield _data(config, source, info)
+        info = dataset_info(source)
+        yield data_found(config, source, info)
     for number, rung in enumerate(config.ladder):
         field = f"ladder[{number}]"
         if rung.init:
-            start = _init(f"{field}.init", rung.init)
+            start = start_found(f"{field}.init", rung.init)
             yield start
             if start.state == "problem":
                 continue
         try:
             require_suitable(config, rung, field)
         except BadInput as error:
-            yield _refused(error)
+            yield refused(error)
         try:
             family = installed_family(rung, field)
         except NotInstalled as error:
             yield _not_installed(config, error)
         except BadInput as error:
-            yield _refused(error)
+            yield refused(error)
         else:
             yield CheckResult(name=f"{field}.policy_type", state="ok", found=family)
     if not config.evaluate.env and (cameras := _rendered(source, info)):
@@ -208,7 +166,7 @@ def _not_installed(config: RunConfig, error: NotInstalled) -> CheckResult:
     extras = [extra_of_policy(one) for one in families]
     extras.append(extra_of_environment(config.evaluate.env.get("type", "")))
     wanted = [one for one in extras if one is not None and missing(one)]
-    return msgspec.structs.replace(_refused(error), remedy=f"Run: {install_command(wanted)}")
+    return msgspec.structs.replace(refused(error), remedy=f"Run: {install_command(wanted)}")
 
 
 def _rendered(source: ExpertGrowth | DatasetSource, info: dict[str, Any] | None) -> CameraSizes:
@@ -224,20 +182,9 @@ def _cameras(cameras: CameraSizes, rules: Rules) -> CheckResult:
         with installed(rules):
             require_rendering(cameras, "collect.cameras")
     except BadInput as error:
-        return _refused(error)
+        return refused(error)
     found = ", ".join(f"{name} {size.height} x {size.width}" for name, size in cameras.items())
     return CheckResult(name="collect.cameras", state="ok", found=f"can be rendered: {found}")
-
-
-def _refused(error: BadInput, prefix: str = "") -> CheckResult:
-    """A refusal as a finding: its first words name the field."""
-    name, _, found = error.problem.partition(": ")
-    return CheckResult(
-        name=f"{prefix}{name}",
-        state="problem",
-        found=found.removesuffix("."),
-        remedy=error.remedy,
-    )
 
 
 def _environment(
@@ -249,7 +196,7 @@ def _environment(
     report = _ask_about(env, rules)
     kind = env.get("type", "")
     if report.problem:
-        yield _refused(BadInput(report.problem, report.remedy), "evaluate.")
+        yield refused(BadInput(report.problem, report.remedy), "evaluate.")
         return
     if report.description is None:
         found = f"{kind} is known, and was not made"
@@ -289,7 +236,7 @@ def _starts(
             if folder is not None:
                 require_inputs(folder, features, rung, field, "the environment")
         except BadInput as error:
-            yield _refused(error)
+            yield refused(error)
 
 
 def _ask_about(env: dict[str, str], rules: Rules) -> EnvironmentReport:
@@ -301,90 +248,3 @@ def _ask_about(env: dict[str, str], rules: Rules) -> EnvironmentReport:
             return ask(argv, EnvironmentReport, _PATIENCE_S)
     except NoReport as error:
         return EnvironmentReport(problem=f"env: a trial of {env.get('type', '')} {error}.")
-
-
-def _data(config: RunConfig, source: DatasetSource, info: dict[str, Any] | None) -> CheckResult:
-    try:
-        require_data(config)
-    except BadInput as error:
-        return _refused(error)
-    if info is not None:
-        where, episodes = source.root or source.repo_id, info.get("total_episodes", 0)
-        found = f"{where}: {episodes} episodes, {info.get('fps', 0)} frames per second"
-        return CheckResult(name="collect", state="ok", found=found)
-    name = "collect.repo_id"
-    if not is_hub_id(source.repo_id):
-        return CheckResult(
-            name=name,
-            state="problem",
-            found=f"{source.repo_id!r} names no dataset",
-            remedy="Name one on the hub as user/name, or give root.",
-        )
-    if _is_offline():
-        return CheckResult(
-            name=name,
-            state="problem",
-            found=f"{source.repo_id} is not on this machine, and HF_HUB_OFFLINE is set",
-            remedy="Unset HF_HUB_OFFLINE, or fetch it elsewhere and give root.",
-        )
-    return CheckResult(
-        name=name,
-        state="warning",
-        found=f"{source.repo_id} is not on this machine: it is fetched from the hub when the run "
-        "begins, and was not compared with the environment",
-    )
-
-
-def _init(name: str, init: str) -> CheckResult:
-    """Whether the checkpoint to start from is on this machine."""
-    if Path(init).is_dir():
-        return CheckResult(name=name, state="ok", found=init)
-    if not is_hub_id(init):
-        return CheckResult(
-            name=name,
-            state="problem",
-            found=f"{init} is neither a folder nor a checkpoint on the hub",
-            remedy="Name a train stage folder, a pretrained_model folder, or user/name on the hub.",
-        )
-    kept = _hub_cache() / f"models--{init.replace('/', '--')}" / "snapshots"
-    if any(kept.glob("*/config.json")):
-        return CheckResult(name=name, state="ok", found=f"{init}, in the hub's cache")
-    if _is_offline():
-        return CheckResult(
-            name=name,
-            state="problem",
-            found=f"{init} is not on this machine, and HF_HUB_OFFLINE is set",
-            remedy=f"Fetch it where there is a network: hf download {init}",
-        )
-    return CheckResult(
-        name=name,
-        state="warning",
-        found=f"{init} is not on this machine: it is fetched from the hub before the training",
-    )
-
-
-def _hub_cache() -> Path:
-    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-    return Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
-
-
-def _is_offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-
-
-def _dataset_info(source: DatasetSource) -> dict[str, Any] | None:
-    """The dataset's description, where it is on this machine."""
-    found = (folder for folder in _folders(source) if (folder / INFO).is_file())
-    return next((read_info(folder) for folder in found), None)
-
-
-def _folders(source: DatasetSource) -> Iterator[Path]:
-    """Where LeRobot looks for a dataset, or keeps one that it fetched."""
-    if source.root:
-        yield Path(source.root)
-        return
-    hub = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-    home = Path(os.environ.get("HF_LEROBOT_HOME", hub / "lerobot")).expanduser()
-    yield home / source.repo_id
-    kept = home / "hub" / f"datasets--{source.repo_id.replace('/', '--')}" / "snapshots"
-    yield from sorted(kept.glob("*"))
