@@ -116,7 +116,7 @@ PUBLIC = {
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
     pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry fastapi starlette
-    nicegui uvicorn trackio wandb"""
+    nicegui uvicorn trackio wandb psycopg"""
 
 
 def imported(source: str) -> set[str]:

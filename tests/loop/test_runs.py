@@ -1,9 +1,8 @@
 """Runs are found, resumed and stopped, also while a controller exits."""
 
-import fcntl
 import gc
 import json
-import os
+from contextlib import ExitStack
 
 import msgspec
 import pytest
@@ -18,7 +17,6 @@ from lefleet.constitution import (
 from lefleet.constitution.schema import parse as parse_constitution
 from lefleet.errors import BadInput, Denied, StageFailed
 from lefleet.ledger import open_ledger, store
-from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.origin import OriginName
@@ -54,12 +52,12 @@ class Controlled:
         self.folder.mkdir()
         self.ledger = open_ledger(workdir)
         self.ledger.create_run("r", msgspec.to_builtins(self.of))
-        self.lock = os.open(self.folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.lock = ExitStack()
+        assert self.lock.enter_context(self.ledger.controllers.hold("r"))
         self.started = 0
 
     def leave(self) -> None:
-        fcntl.flock(self.lock, fcntl.LOCK_UN)
+        self.lock.close()
 
     def start(self, *_: object) -> None:
         self.started += 1
@@ -69,11 +67,11 @@ class Controlled:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    made = Controlled(tmp_path)
+def run(workdir, monkeypatch):
+    made = Controlled(workdir)
     monkeypatch.setattr(module, "start_controller", made.start)
     yield made
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 
@@ -118,7 +116,7 @@ def test_stopping_waits_until_the_controller_has_exited(run, on_wait):
     on_wait += [lambda: run.ledger.set_run_state("r", "stopped", "asked"), run.leave]
     assert stop(run.ledger, run.workdir, run.row()) == "stopped"
     assert on_wait == []
-    assert not is_controlled(run.folder)
+    assert not is_controlled(run.ledger, "r")
 
 
 def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
@@ -173,7 +171,7 @@ def ended(tmp_path, monkeypatch):
     made = Ended(tmp_path)
     monkeypatch.setattr(module, "start_controller", made.start)
     yield made
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 
@@ -326,7 +324,7 @@ def test_a_run_whose_device_is_gone_is_not_resumed_and_stays_as_it_was(tmp_path,
     with pytest.raises(BadInput, match="device: cuda cannot be used"):
         change_config(made.ledger, made.workdir, made.row(), ["--budgets.cycles=9"])
     assert (made.row().state, made.row().budgets, made.started) == ("stopped", None, 0)
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 

@@ -15,8 +15,9 @@ import msgspec
 
 from lefleet.constitution import Rules, installed
 from lefleet.devices import AUTO, CPU, ready_device
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, LedgerUnavailable
 from lefleet.ledger import read_ledger
+from lefleet.ledger.connect import require_ledger
 from lefleet.loop.existing_data import require_data
 from lefleet.loop.rules import begin_rules, launch_rules
 from lefleet.loop.training import installed_family
@@ -78,7 +79,8 @@ def examine_config(workdir: Path, config: RunConfig, progress: Progress = silent
     """Look at all that a run of this config needs. Denied where the rules do not allow it."""
     rules = begin_rules(workdir, config, None)
     device, ready = _device(workdir, config, progress)
-    return Preflight(config=ready, results=(device, *_parts(config, rules, progress)))
+    ledger = _ledger(workdir, config)
+    return Preflight(config=ready, results=(device, *ledger, *_parts(config, rules, progress)))
 
 
 def ready_config(workdir: Path, config: RunConfig, progress: Progress = silent) -> Preflight:
@@ -109,6 +111,19 @@ def _device(workdir: Path, config: RunConfig, progress: Progress) -> tuple[Check
         return refused, config
     meant = f"{config.device} is {ready.device}" if config.device == AUTO else ready.device
     return CheckResult(name="device", state="ok", found=meant), ready
+
+
+def _ledger(workdir: Path, config: RunConfig) -> Iterator[CheckResult]:
+    """Whether the work folder can have the ledger that the config names; one in a file is worth a
+    word only where it cannot be used."""
+    try:
+        found = require_ledger(workdir, config.ledger)
+    except (BadInput, LedgerUnavailable) as error:
+        named = error.problem.removeprefix("ledger: ").removesuffix(".")
+        yield CheckResult(name="ledger", state="problem", found=named, remedy=error.remedy)
+    else:
+        if config.ledger:
+            yield CheckResult(name="ledger", state="ok", found=found)
 
 
 def _has_begun(workdir: Path, run: str) -> bool:
