@@ -132,8 +132,9 @@ def test_several_processes_that_create_it_at_once_make_one_good_ledger(tmp_path,
     assert [child.wait() for child in children] == [0] * 3
     with closing(open_ledger(tmp_path)) as opened:
         assert sorted(row.id for row in opened.runs()) == ["a", "b", "c"]
-        migrated = MigrationContext.configure(opened._reads.connect())
-        assert compare_metadata(migrated, schema.metadata) == []
+        with opened._reads.connect() as connection:
+            migrated = MigrationContext.configure(connection)
+            assert compare_metadata(migrated, schema.metadata) == []
     postgres_server.drop(url)
 
 

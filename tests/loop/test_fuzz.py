@@ -5,6 +5,8 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,38 @@ def test_the_fuzz_finds_an_inherited_lock(tmp_path, monkeypatch):
         fuzz.attack({"stage": 20, "controller": 20}, deadline_s=300)
     for seen in [*fuzz._processes_of("controller"), *fuzz._stage_processes()]:
         os.kill(seen.pid, signal.SIGKILL)
+
+
+CREATE_ON_SERVER = """
+import sys
+from pathlib import Path
+from lefleet.ledger import open_ledger
+from alembic import command
+for number, url in enumerate(sys.argv[2:]):
+    print(number, flush=True)
+    open_ledger(Path(sys.argv[1]) / str(number), url).create_run("a", {})
+"""
+
+
+@pytest.mark.chaos
+def test_a_ledger_killed_while_it_is_created_on_a_server_opens_again(tmp_path, postgres_server):
+    chance = random.Random(11)
+    for round_ in range(20):
+        names = [f"created_{round_}_{number}" for number in range(4)]
+        for name in names:
+            postgres_server.execute(f"CREATE DATABASE {name}")
+        urls = [postgres_server.url(name) for name in names]
+        argv = [sys.executable, "-c", CREATE_ON_SERVER, str(tmp_path / str(round_)), *urls]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            for _ in range(chance.randrange(1, 4)):
+                process.stdout.readline()
+            time.sleep(chance.uniform(0.0, 0.15))
+            process.send_signal(signal.SIGKILL)
+        for number, url in enumerate(urls):
+            with closing(open_ledger(tmp_path / str(round_) / str(number), url)) as opened:
+                opened.create_run("b", {})
+                assert [row.id for row in opened.runs()] in (["a", "b"], ["b"])
+            postgres_server.drop(url)
 
 
 @pytest.mark.chaos

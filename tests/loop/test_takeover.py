@@ -16,8 +16,10 @@ from lefleet.ledger import open_ledger
 from lefleet.loop import controller
 from lefleet.loop.controller import Controller
 from lefleet.loop.rules import begin_rules
-from lefleet.records import ApprovalPlan, Budgets
+from lefleet.records import ApprovalPlan, Budgets, Rung
+from lefleet.stages.folder import is_locked
 from tests.ledger.ledgers import REQUEST, everything, execute
+from tests.loop.fuzz import assert_journal_equals_table, tiny_config
 from tests.loop.states import config, proposal
 from tests.loop.test_end_to_end import wait_for
 from tests.waiting import Waiting
@@ -110,6 +112,31 @@ def test_a_suspended_controller_that_comes_back_writes_nothing_and_exits(
     assert second.wait() == 0, machines.log()
     assert (ledger.run("r").state, ledger.controllers.host("r")) == ("stopped", None)
     assert execute(tmp_path, "SELECT token FROM controller_lease") == [(3,)]
+
+
+@pytest.mark.chaos
+def test_a_stage_outlives_its_suspended_controller_and_is_committed_by_the_next_one(
+    machines, tmp_path, database
+):
+    with closing(open_ledger(tmp_path, database)) as ledger:
+        of = msgspec.structs.replace(tiny_config("r"), ladder=(Rung(name="tiny", steps=300),))
+        ledger.create_run(
+            "r", msgspec.to_builtins(of), None, stored(begin_rules(tmp_path, of, None))
+        )
+        first = machines.start("here", 2.0)
+        training = tmp_path / "r" / "cycle_0" / "train"
+        wait_for(lambda: is_locked(training), "the training")
+        first.send_signal(signal.SIGSTOP)
+        wait_for(lambda: ledger.controllers.host("r") is None, "the end of its lease")
+        second = machines.start("there", 60.0)
+        wait_for(lambda: ledger.controllers.host("r") == "there", "the second controller")
+        assert is_locked(training), "it attaches to the process that the first one started"
+        first.send_signal(signal.SIGCONT)
+        assert (first.wait(), second.wait()) == (1, 0), machines.log()
+        assert ledger.run("r").state == "finished"
+        made = [(one.stage, one.attempt, one.state) for one in ledger.attempts("r")]
+        assert made == [(one, 1, "committed") for one in ("collect", "train", "evaluate")]
+        assert_journal_equals_table(ledger, "r", tmp_path / "r")
 
 
 def test_a_controller_survives_restarts_and_a_crash_of_its_server(

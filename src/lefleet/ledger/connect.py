@@ -88,7 +88,7 @@ def read_ledger(workdir: Path) -> Ledger:
         raise _other_schema(place, found)
     if pointer is None:
         return Ledger(*engines, FileLocks(workdir))
-    _require_same_folder(engines.reads, pointer)
+    _require_same_folder(engines.reads, pointer, workdir)
     return Ledger(*engines, Leases(*engines, Fence()))
 
 
@@ -104,7 +104,7 @@ def require_ledger(workdir: Path, url: str) -> str:
     if found is not None and found > schema.REVISION:
         raise _other_schema(shown(pointer.url), found)
     if found is not None:
-        _require_same_folder(reads, pointer)
+        _require_same_folder(reads, pointer, workdir)
     return shown(pointer.url)
 
 
@@ -165,14 +165,12 @@ def _open_server(
     leases = Leases(*engines, fence)
     found = revision(engines.reads)
     if found is not None:
-        _require_same_folder(engines.reads, pointer)
+        _require_same_folder(engines.reads, pointer, workdir)
     if found != schema.REVISION:
         users = leases.running() if found is not None else []
         _require_migratable(shown(pointer.url), found, users, migrate=migrate)
         upgrade(engines)
-    if not (workdir / POINTER).exists():
-        pointer = _claimed(workdir, pointer)
-    claim(engines, pointer, workdir)
+    claim(engines, read_pointer(workdir) or _claimed(workdir, pointer), workdir)
     return Ledger(*engines, leases)
 
 
@@ -196,7 +194,7 @@ def claim(engines: Engines, pointer: LedgerPointer, workdir: Path) -> None:
             if connection.execute(select(work_folder)).first() is None:
                 values = {"id": pointer.id, "path": str(workdir), "host": socket.gethostname()}
                 connection.execute(insert(work_folder).values(values))
-    _require_same_folder(engines.reads, pointer)
+    _require_same_folder(engines.reads, pointer, workdir)
 
 
 def owner_of(reads: Engine) -> tuple[str, str] | None:
@@ -206,9 +204,10 @@ def owner_of(reads: Engine) -> tuple[str, str] | None:
     return (row.id, f"{row.path} on {row.host}") if row is not None else None
 
 
-def _require_same_folder(reads: Engine, pointer: LedgerPointer) -> None:
-    owner = owner_of(reads)
-    if owner is not None and owner[0] != pointer.id:
+def _require_same_folder(reads: Engine, pointer: LedgerPointer, workdir: Path) -> None:
+    # The file after the server: another process may be making both, the file first.
+    owner, there = owner_of(reads), read_pointer(workdir) or pointer
+    if owner is not None and owner[0] != there.id:
         raise BadInput(
             f"ledger: {shown(pointer.url)} is the ledger of another work folder ({owner[1]}).",
             "Name another database, or another schema of it: "

@@ -3,6 +3,7 @@
 import sys
 import time
 import traceback
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -93,7 +94,7 @@ class Controller:
 
     def run(self) -> int:
         """Until the run has ended; the exit code says how."""
-        with self._ledger.controllers.hold(self._run) as is_mine:
+        with closing(self._ledger), self._ledger.controllers.hold(self._run) as is_mine:
             if not is_mine:
                 return 0
             self._folder.mkdir(parents=True, exist_ok=True)
