@@ -11,7 +11,7 @@ from sqlalchemy import URL, create_engine, insert
 from benchmarks.report import Section, table
 from benchmarks.workshop import Workshop, python, say
 from lefleet.ledger import Ledger, open_ledger, schema
-from lefleet.ledger.connect import FILE
+from lefleet.ledger.address import FILE
 from lefleet.loop.config import load_config
 from lefleet.loop.status import run_status
 

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import URL, create_engine, insert
 
 from lefleet.ledger import Ledger, open_ledger, read_ledger, schema
-from lefleet.ledger.connect import FILE
+from lefleet.ledger.address import FILE
 from lefleet.loop.config import DEMO_CONFIG, load_config
 from lefleet.records import (
     CompareRequest,

@@ -22,6 +22,7 @@ from tests.zygote import Zygote
 if TYPE_CHECKING:
     from lefleet.policy import ServedPolicy
     from tests.gates import Stages
+    from tests.postgres import PostgresServer
 
 TASKS = ("push", "pick-place", "door-open")
 SLOWEST = (
@@ -116,6 +117,34 @@ def _alone(file: Path) -> Iterator[None]:
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> "Iterator[PostgresServer]":
+    """A real server, started when the first test asks for it."""
+    from tests.postgres import PostgresServer
+
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database(postgres_server: "PostgresServer") -> Iterator[str]:
+    """URL of a database for one test, ready for a ledger."""
+    url = postgres_server.create()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def workdir(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A work folder without a run, whose ledger is a file or on a server."""
+    from lefleet.ledger import open_ledger
+
+    url = request.getfixturevalue("database") if request.param == "postgres" else ""
+    open_ledger(tmp_path, url).close()
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

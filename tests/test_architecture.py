@@ -127,7 +127,7 @@ PUBLIC = {
 }
 HEAVY = """torch lerobot mujoco metaworld gymnasium numpy scipy pandas datasets huggingface_hub
     pydantic_ai pydantic openai anthropic google.genai httpx2 opentelemetry fastapi starlette
-    nicegui uvicorn trackio wandb ray"""
+    nicegui uvicorn trackio wandb ray psycopg"""
 
 
 def imported(source: str) -> set[str]:

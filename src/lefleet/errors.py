@@ -48,6 +48,15 @@ class Conflict(LeFleetError):
     """Somebody else did something different in the meantime; nothing was changed."""
 
 
+class LedgerUnavailable(LeFleetError):
+    """The ledger's server does not answer, or went away during a transaction: what that was about
+    to write may be there or not, so read it again before anything is repeated."""
+
+
+class LeaseLost(LeFleetError):
+    """Another controller has taken over the run; nothing was written, and nothing can be."""
+
+
 class StageFailed(LeFleetError):
     """A stage started and could not finish; its folder can be resumed."""
 

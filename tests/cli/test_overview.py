@@ -15,13 +15,14 @@ from lefleet.cli.episodes import EPISODE_COMMANDS
 from lefleet.cli.films import FILM_COMMANDS
 from lefleet.cli.inspect import INSPECT_COMMANDS
 from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
+from lefleet.cli.ledger import LEDGER_COMMANDS
 from lefleet.cli.overview import GROUPS, NESTED, overview, requested_help
 from lefleet.cli.run_report import REPORT_COMMANDS
 from lefleet.cli.track import TRACK_COMMANDS
 
 ALL = {**COMMANDS, **CERTS_COMMANDS, **EPISODE_COMMANDS, **FILM_COMMANDS}
 ALL |= APPROVAL_COMMANDS | CONSTITUTION_COMMANDS | DASH_COMMANDS | KNOWLEDGE_COMMANDS
-ALL |= REPORT_COMMANDS | INSPECT_COMMANDS | TRACK_COMMANDS | CLUSTER_COMMANDS
+ALL |= REPORT_COMMANDS | INSPECT_COMMANDS | LEDGER_COMMANDS | TRACK_COMMANDS | CLUSTER_COMMANDS
 DOES = {name: does for group in GROUPS.values() for name, does in group.items()}
 DOES |= {f"{first} {second}": does for first in NESTED for second, does in NESTED[first].items()}
 

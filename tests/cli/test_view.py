@@ -219,7 +219,7 @@ def test_watching_as_json_prints_a_line_for_every_change_but_time(running, tmp_p
 def interrupted(two_runs, tmp_path):
     """Run b has been running for long, and has no running controller."""
     two_runs.resume_run("b")
-    execute(tmp_path / "runs" / "ledger.db", "UPDATE run SET resumed_at = 5.0 WHERE id = 'b'")
+    execute(tmp_path / "runs", "UPDATE run SET resumed_at = 5.0 WHERE id = 'b'")
 
 
 def test_a_run_without_a_controller_is_interrupted(lefleet, interrupted):

@@ -10,11 +10,11 @@ import yaml
 from lefleet.actions.people import RIGHTS
 from lefleet.dash.api.errors import Problem
 from lefleet.ledger import open_ledger, read_ledger
-from lefleet.loop.runs import is_controlled
 from lefleet.stages.films import FILMS
 from tests.constitution.cases import constitution
 from tests.dash.programs import V1, WAITING, Program, work_folder
 from tests.gates import CYCLE, RUN
+from tests.ledger.ledgers import has_controller
 
 LONG_S = 300.0
 PAGE = "/knowledge/pages/tasks/push.md"
@@ -164,14 +164,14 @@ def test_an_answer_lets_the_run_go_on_and_is_given_once(context, anna):
     assert [one["text"] for one in said if one["kind"] == "approved"] == [
         "promote approved by anna (token)"
     ]
-    until(lambda: not is_controlled(context.workdir / WAITING))
+    until(lambda: not has_controller(context.workdir / WAITING))
 
 
 def test_a_no_keeps_its_reason(context, anna):
     assert anna.says(ANSWER, NO)["answer"]["why"] == "it shakes"
     assert anna.says(ANSWER, {"approved": False, "why": "again"})["answer"]["why"] == "it shakes"
     until(lambda: state_of(context, WAITING) == "finished")
-    until(lambda: not is_controlled(context.workdir / WAITING))
+    until(lambda: not has_controller(context.workdir / WAITING))
     anna.says("/approvals/2/answer", YES, 404)
 
 
@@ -308,18 +308,18 @@ def test_what_the_constitution_denies_is_not_started(context, anna):
 def test_a_run_is_started_stopped_and_resumed_by_real_processes(context, anna):
     body = {"template": "demo", "name": "mine", "cycles": 1}
     assert anna.says("/runs", body) == {"run": "mine", "happened": "created"}
-    until(lambda: is_controlled(context.workdir / "mine"))
+    until(lambda: has_controller(context.workdir / "mine"))
     assert anna.says("/runs", body)["happened"] == "attached"
     anna.says("/runs", {**body, "seed": 5}, 400)
     for _ in range(2):
         assert anna.says("/runs/mine/stop")["happened"] in ("stopping", "stopped")
-    until(lambda: not is_controlled(context.workdir / "mine"))
+    until(lambda: not has_controller(context.workdir / "mine"))
     assert anna.says("/runs/mine/stop")["happened"] == "stopped"
     assert anna.says("/runs/mine/resume")["happened"] == "resumed"
-    until(lambda: is_controlled(context.workdir / "mine"))
+    until(lambda: has_controller(context.workdir / "mine"))
     assert anna.says("/runs/mine/resume")["happened"] == "attached"
     assert anna.says("/runs/mine/stop")["happened"] == "stopping"
-    until(lambda: not is_controlled(context.workdir / "mine"))
+    until(lambda: not has_controller(context.workdir / "mine"))
     with closing(open_ledger(context.workdir)) as ledger:
         people = {one.data["by"] for one in ledger.events("mine") if "by" in one.data}
     assert people == {"anna (token)"}

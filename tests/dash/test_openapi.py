@@ -14,11 +14,11 @@ from lefleet.dash import tokens
 from lefleet.dash.api import create_api
 from lefleet.dash.context import Context
 from lefleet.ledger import open_ledger
-from lefleet.loop.runs import is_controlled
 from lefleet.queries.datasets import dataset_id
 from tests.dash.asking import guard
 from tests.dash.programs import WAITING, no_network, served, work_folder
 from tests.gates import CYCLE, RUN
+from tests.ledger.ledgers import has_controller
 
 EXAMPLES = 30
 """Of each endpoint and way to generate them."""
@@ -102,7 +102,7 @@ def test_every_endpoint_answers_as_described(case):
 def test_nothing_was_started(context):
     with closing(open_ledger(context.workdir)) as ledger:
         assert {one.id: one.state for one in ledger.runs()} == {RUN: "failed", WAITING: "stopped"}
-    assert not any(is_controlled(context.workdir / run) for run in (RUN, WAITING))
+    assert not any(has_controller(context.workdir / run) for run in (RUN, WAITING))
 
 
 def test_every_part_of_the_description_is_valid_and_used():

@@ -1,4 +1,4 @@
-"""A ledger with one run."""
+"""A ledger with one run, in a file and on a server."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from lefleet.ledger import open_ledger
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    opened = open_ledger(tmp_path)
+def ledger(workdir):
+    opened = open_ledger(workdir)
     opened.create_run("r", {"name": "r"})
     yield opened
     opened.close()

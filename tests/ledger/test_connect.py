@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from lefleet.errors import BadInput, LeFleetError
-from lefleet.ledger import connect, open_ledger, read_ledger, schema
+from lefleet.ledger import connect, engines, open_ledger, read_ledger, schema
 from tests.ledger.ledgers import execute
 
 
@@ -46,7 +46,7 @@ def test_several_processes_that_create_it_at_once_make_one_good_ledger(tmp_path)
     for child in children:
         child.stderr.close()
     assert sorted(row.id for row in open_ledger(tmp_path).runs()) == ["a", "b", "c"]
-    assert execute(tmp_path / "ledger.db", "PRAGMA integrity_check") == [("ok",)]
+    assert execute(tmp_path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_migrations_lead_to_the_schema(tmp_path):
@@ -58,7 +58,7 @@ def test_migrations_lead_to_the_schema(tmp_path):
 def test_a_ledger_of_a_newer_lefleet_is_refused(tmp_path):
     open_ledger(tmp_path).close()
     path = tmp_path / "ledger.db"
-    execute(path, "UPDATE alembic_version SET version_num = '9999'")
+    execute(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
     for opening in (open_ledger, read_ledger):
         with pytest.raises(BadInput, match="newer") as caught:
             opening(tmp_path)
@@ -119,7 +119,7 @@ def test_reading_creates_no_file_and_sees_every_run(tmp_path):
 
 
 def test_a_closed_ledger_cannot_be_opened_to_write_while_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(engines, "LOCK_WAIT_S", 0.05)
     open_ledger(tmp_path).close()
     reader = read_ledger(tmp_path)
     with reader._reads.connect(), pytest.raises(LeFleetError, match="is locked"):
@@ -128,7 +128,7 @@ def test_a_closed_ledger_cannot_be_opened_to_write_while_it_is_read(tmp_path, mo
 
 
 def test_a_ledger_that_is_written_can_be_opened_while_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(engines, "LOCK_WAIT_S", 0.05)
     writer = open_ledger(tmp_path)
     with read_ledger(tmp_path)._reads.connect():
         open_ledger(tmp_path).close()
@@ -172,7 +172,7 @@ def older(tmp_path):
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
     execute(
-        workdir / "ledger.db",
+        workdir,
         "INSERT INTO run (id, number, state, config, created_at, resumed_at) "
         "VALUES ('r', 1, 'running', '{\"name\": \"r\"}', 1.0, 1.0)",
     )
@@ -206,7 +206,7 @@ def test_an_older_ledger_is_not_migrated_by_those_who_only_look_or_stop(older):
     for opening in (read_ledger, lambda workdir: open_ledger(workdir, migrate=False)):
         with pytest.raises(BadInput, match=r"older lefleet \(schema 0001\).*lefleet resume"):
             opening(older)
-    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0001",)]
+    assert execute(older, "SELECT * FROM alembic_version") == [("0001",)]
 
 
 def test_an_older_ledger_is_not_migrated_under_a_live_controller(older):
@@ -215,10 +215,10 @@ def test_an_older_ledger_is_not_migrated_under_a_live_controller(older):
     fcntl.flock(controller, fcntl.LOCK_EX)
     with pytest.raises(BadInput, match=r"the controller of r is using it.*lefleet stop r"):
         open_ledger(older)
-    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [("0001",)]
+    assert execute(older, "SELECT * FROM alembic_version") == [("0001",)]
     os.close(controller)
     open_ledger(older).close()
-    assert execute(older / "ledger.db", "SELECT * FROM alembic_version") == [(schema.REVISION,)]
+    assert execute(older, "SELECT * FROM alembic_version") == [(schema.REVISION,)]
 
 
 def test_the_revision_that_readers_compare_with_is_that_of_the_newest_migration():
@@ -228,7 +228,7 @@ def test_the_revision_that_readers_compare_with_is_that_of_the_newest_migration(
 
 
 def test_waiting_for_another_writer_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(engines, "LOCK_WAIT_S", 0.05)
     ledger = open_ledger(tmp_path)
     ledger.create_run("r", {})
     writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
@@ -241,7 +241,7 @@ def test_waiting_for_another_writer_has_a_limit(tmp_path, monkeypatch):
 
 
 def test_waiting_for_another_process_that_creates_it_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(connect, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(engines, "LOCK_WAIT_S", 0.05)
     with (tmp_path / ".ledger.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(LeFleetError, match="is locked: another process"):

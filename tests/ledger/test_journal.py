@@ -119,8 +119,6 @@ def test_cut_and_overwritten_anywhere_it_has_every_event_once_and_in_order(cut, 
 
 def test_more_events_than_one_answer_holds_are_all_written(ledger, tmp_path):
     rows = [("r", 1.0, "note", "{}")] * 1500
-    execute(
-        tmp_path / "ledger.db", "INSERT INTO event (run, at, kind, data) VALUES (?, ?, ?, ?)", *rows
-    )
+    execute(tmp_path, "INSERT INTO event (run, at, kind, data) VALUES (?, ?, ?, ?)", *rows)
     ids = [json.loads(line)["id"] for line in write(ledger, tmp_path).splitlines()]
     assert ids == list(range(1, 1502))

@@ -6,6 +6,7 @@ from contextlib import closing
 from sqlalchemy import text
 
 from lefleet.ledger import open_ledger, read_ledger
+from tests.ledger.ledgers import only_sqlite
 
 
 def add(ledger, episode: int, success: bool | None, *, dataset: str = "/data/a", **changes):
@@ -64,6 +65,7 @@ def test_rows_that_may_lack_their_line(ledger):
     assert ledger.labels.unwritten() == [rows[0], rows[2], other]
 
 
+@only_sqlite
 def test_the_list_of_a_dataset_and_the_unwritten_ones_use_an_index(ledger):
     for query, index in (
         ("SELECT * FROM episode_label WHERE is_written = 0 ORDER BY id", "unwritten_label"),

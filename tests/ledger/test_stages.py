@@ -99,7 +99,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger, tmp_path):
     with pytest.raises(IntegrityError):
         ledger.commit_stage(attempt, evaluation_record(), [episode(), episode()])
     assert states(ledger) == ["running"]
-    assert execute(tmp_path / "ledger.db", "SELECT * FROM evaluation_episode") == []
+    assert execute(tmp_path, "SELECT * FROM evaluation_episode") == []
     assert [event.kind for event in ledger.events("r")] == ["run_created", "stage_started"]
 
 
@@ -107,7 +107,7 @@ def test_a_second_commit_leaves_no_second_dataset(ledger, tmp_path):
     ledger.commit_stage(start(ledger), dataset_record())
     with pytest.raises(IntegrityError):
         ledger.commit_stage(start(ledger), dataset_record(digest="f" * 64))
-    rows = execute(tmp_path / "ledger.db", "SELECT digest FROM dataset")
+    rows = execute(tmp_path, "SELECT digest FROM dataset")
     assert rows == [("d" * 64,)]
 
 
@@ -116,7 +116,7 @@ def test_episodes_are_kept_with_the_checkpoint_that_acted(ledger, tmp_path):
     lines = [episode(seed=1), episode(seed=1, policy="baseline", success=False)]
     ledger.commit_stage(start(ledger, stage="gate"), record, lines)
     rows = execute(
-        tmp_path / "ledger.db",
+        tmp_path,
         "SELECT policy, checkpoint_digest, task, seed, success FROM evaluation_episode",
     )
     assert rows == [
@@ -128,7 +128,7 @@ def test_episodes_are_kept_with_the_checkpoint_that_acted(ledger, tmp_path):
 def test_every_look_of_a_gate_is_kept(ledger, tmp_path):
     ledger.commit_stage(start(ledger, stage="gate"), comparison_record())
     rows = execute(
-        tmp_path / "ledger.db",
+        tmp_path,
         "SELECT cycle, look, pairs, wins, losses, p_value, p_worse, log_e, low, high, power "
         "FROM gate_look",
     )

@@ -24,6 +24,7 @@ from lefleet.records import (
 )
 from lefleet.stages.folder import is_locked
 from lefleet.stages.run import STAGE_MARK
+from tests.postgres import PostgresServer
 
 _DYING_S = 2.0
 """A process that was killed may hold its locks a little longer than it can be seen."""
@@ -56,8 +57,16 @@ class Seen(NamedTuple):
 class Fuzz:
     """One run under attack. `kills` counts by target, `overlaps` lists what must not be."""
 
-    def __init__(self, workdir: Path, config: RunConfig, seed: int, extended: int = 0) -> None:
-        """`extended` is a number of cycles that the run is given once it has finished."""
+    def __init__(
+        self,
+        workdir: Path,
+        config: RunConfig,
+        seed: int,
+        extended: int = 0,
+        server: PostgresServer | None = None,
+    ) -> None:
+        """`extended` is a number of cycles that the run is given once it has finished. The ledger
+        of a new work folder is on the server, if there is one; then that is a target too."""
         self.workdir = workdir
         self.config = config
         self._cycles = extended or config.budgets.cycles
@@ -66,7 +75,8 @@ class Fuzz:
         self._random = random.Random(seed)
         self._ownerless: dict[Path, float] = {}
         self._folder = workdir / config.name
-        self._ledger = open_ledger(workdir)
+        self._server = server
+        self._ledger = open_ledger(workdir, server.create() if server else "")
         begin(self._ledger, workdir, config)
 
     def attack(self, wanted: dict[str, int], deadline_s: float) -> None:
@@ -80,13 +90,13 @@ class Fuzz:
             assert time.monotonic() < deadline, f"not finished; kills: {dict(self.kills)}"
             self._look_for_overlaps()
             self._look_for_orphaned_locks()
-            if not is_controlled(self._folder):
+            if not self._is_controlled():
                 self._resume()
-                self._wait_for(lambda: is_controlled(self._folder) or self._is_finished(), deadline)
+                self._wait_for(lambda: self._is_controlled() or self._is_finished(), deadline)
             left = [target for target in wanted if self.kills[target] < wanted[target]]
             if left and time.monotonic() >= next_kill and self._kill_one(left):
                 next_kill = time.monotonic() + self._random.uniform(0.0, 3.0)
-        self._wait_for(lambda: not is_controlled(self._folder), deadline)
+        self._wait_for(lambda: not self._is_controlled(), deadline)
 
     def _resume(self) -> None:
         resume(self._ledger, self.workdir, self._row())
@@ -109,11 +119,17 @@ class Fuzz:
     def _kill_one(self, targets: list[str]) -> bool:
         """Kill a random process of a random target that is there; False when none is."""
         victims = [(target, seen.pid) for target in targets for seen in self._processes_of(target)]
+        if self._server is not None and "server" in targets:
+            victims.append(("server", 0))
         if not victims:
             return False
         target, pid = self._random.choice(victims)
         try:
-            os.kill(pid, signal.SIGKILL)
+            if target == "server":
+                self._server.kill()
+                self._server.start()
+            else:
+                os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             return False
         self.kills[target] += 1
@@ -157,7 +173,7 @@ class Fuzz:
             for folder in self._folder.glob("cycle_*/*")
             if is_locked(folder) and not any(_kind(s) == "stage" for s in self._family(folder))
         }
-        if is_controlled(self._folder) and not self._processes_of("controller"):
+        if self._is_controlled() and not self._processes_of("controller"):
             held.add(self._folder)
         now = time.monotonic()
         self._ownerless = {folder: self._ownerless.get(folder, now) for folder in held}
@@ -169,6 +185,9 @@ class Fuzz:
         marked = processes_marked(STAGE_MARK)
         pids = [pid for pid, name in marked.items() if name == str(folder)]
         return [seen for pid in pids if (seen := _look(pid)) is not None]
+
+    def _is_controlled(self) -> bool:
+        return is_controlled(self._ledger, self.config.name)
 
     def _row(self):
         return self._ledger.run(self.config.name)

@@ -78,7 +78,7 @@ def test_what_an_interrupted_stage_reported_is_not_shown(ledger, tmp_path):
     folder.mkdir(parents=True)
     ledger.start_attempt("r", 0, "collect", REQUEST)
     ProgressWriter(folder)(Update(3, 9, "episodes"))
-    execute(tmp_path / "ledger.db", "UPDATE run SET resumed_at = 5.0")
+    execute(tmp_path, "UPDATE run SET resumed_at = 5.0")
     now = doing(ledger, tmp_path, is_controlled=False)
     assert now.progress().detail == "waiting for a controller: none is running"
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_asked_to_stop_waits_for_its_stage(ledger, tmp_path):
 
 
 def test_a_run_without_a_controller_waits_for_one(ledger, tmp_path):
-    execute(tmp_path / "ledger.db", "UPDATE run SET resumed_at = 5.0")
+    execute(tmp_path, "UPDATE run SET resumed_at = 5.0")
     ledger.start_attempt("r", 0, "collect", REQUEST)
     now = doing(ledger, tmp_path, is_controlled=False)
     assert now.wait is not None

@@ -208,7 +208,7 @@ def test_a_time_out_takes_effect_when_the_run_is_looked_at(begin, on_timeout, ou
     run = begin(plan)
     run.control()
     assert resume(run.ledger, run.workdir, find(run.ledger, "r")) == "waiting"
-    execute(run.workdir / "ledger.db", "UPDATE approval SET expires_at = 1.0")
+    execute(run.workdir, "UPDATE approval SET expires_at = 1.0")
     with pytest.raises(BadInput, match=r"timeout (approved|rejected) the last question"):
         run.answer(YES)
     assert resume(run.ledger, run.workdir, find(run.ledger, "r")) == "resumed"
@@ -220,7 +220,7 @@ def test_waiting_for_a_person_uses_no_budget_of_time(begin):
     run = begin()
     run.control()
     now = time.time()
-    execute(run.workdir / "ledger.db", f"UPDATE approval SET asked_at = {now - 7200}")
+    execute(run.workdir, f"UPDATE approval SET asked_at = {now - 7200}")
     run.answer(msgspec.structs.replace(YES, at=now))
     row = run.ledger.run("r")
     state = read_state(run.ledger, row)
@@ -233,8 +233,8 @@ def test_waiting_that_has_no_end_yet_uses_no_budget_of_time_either(begin):
     run = begin()
     run.control()
     now = time.time()
-    execute(run.workdir / "ledger.db", f"UPDATE approval SET asked_at = {now - 36000}")
-    execute(run.workdir / "ledger.db", f"UPDATE run SET created_at = {now - 36600}")
+    execute(run.workdir, f"UPDATE approval SET asked_at = {now - 36000}")
+    execute(run.workdir, f"UPDATE run SET created_at = {now - 36600}")
     state = read_state(run.ledger, run.ledger.run("r"))
     assert usage(state, wall_s=36600).wall_s == pytest.approx(600, abs=5)
 
@@ -247,8 +247,8 @@ def test_time_that_a_status_does_not_count_is_not_subtracted_from_it(begin):
     run.control()
     now = time.time()
     late = {"approved": True, "who": "anna", "at": now + 9000, "why": ""}
-    execute(run.workdir / "ledger.db", f"UPDATE approval SET answer = '{json.dumps(late)}'")
-    execute(run.workdir / "ledger.db", f"UPDATE run SET created_at = {now - 3600}")
+    execute(run.workdir, f"UPDATE approval SET answer = '{json.dumps(late)}'")
+    execute(run.workdir, f"UPDATE run SET created_at = {now - 3600}")
     used = run_status(run.ledger, run.ledger.run("r"))["budgets"]["wall_hours"]["used"]
     assert used == pytest.approx(1.0, abs=0.05)
 
@@ -339,5 +339,5 @@ def test_a_run_of_a_ledger_without_proposals_goes_on_with_as_many_of_each_task(b
     run = begin()
     of = msgspec.to_builtins(config())
     del of["propose"]
-    execute(run.workdir / "ledger.db", f"UPDATE run SET config = '{json.dumps(of)}'")
+    execute(run.workdir, f"UPDATE run SET config = '{json.dumps(of)}'")
     assert stored_config(run.ledger.run("r")).propose.split == "uniform"

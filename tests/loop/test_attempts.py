@@ -30,7 +30,7 @@ class Bench:
         self.ledger.create_run("r", {})
         self.ledger.start_attempt("r", 0, "collect", REQUEST)
         started = self.now - 3 * HOUR
-        execute(workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
+        execute(workdir, f"UPDATE stage_attempt SET started_at = {started}")
         self.folder = workdir / "r" / "cycle_0" / "collect"
         self.attempts = Attempts(self.ledger, "r", workdir / "r", LocalExecutor())
         self.stage = Stage(self.folder)
@@ -48,8 +48,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path):
-    made = Bench(tmp_path)
+def bench(workdir):
+    made = Bench(workdir)
     yield made
     made.stage.end()
     made.ledger.close()

@@ -1,7 +1,6 @@
 """A run that continues with other budgets, or with a corrected config."""
 
 import json
-import os
 
 import msgspec
 import pytest
@@ -59,7 +58,7 @@ def ended(tmp_path, monkeypatch):
     made = Ended(tmp_path)
     monkeypatch.setattr(module, "start_controller", made.start)
     yield made
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 

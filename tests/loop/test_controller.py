@@ -50,7 +50,7 @@ class Run:
         """The stage was started that long ago, by a controller that is gone."""
         self.ledger.start_attempt("r", 0, "collect", self.request)
         started = time.time() - hours * HOUR
-        execute(self.workdir / "ledger.db", f"UPDATE stage_attempt SET started_at = {started}")
+        execute(self.workdir, f"UPDATE stage_attempt SET started_at = {started}")
         with StageFolder(self.collect, self.request):
             pass
 
@@ -71,11 +71,11 @@ class Run:
 
 
 @pytest.fixture
-def begin(tmp_path):
+def begin(workdir):
     runs = []
 
     def make(**changes) -> Run:
-        runs.append(Run(tmp_path, config(**changes)))
+        runs.append(Run(workdir, config(**changes)))
         return runs[-1]
 
     yield make

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from lefleet.ledger import open_ledger
-from lefleet.loop.runs import is_controlled
 from lefleet.process import processes_marked
 from lefleet.records import RunConfig
 from lefleet.stages.run import STAGE_MARK
+from tests.ledger.ledgers import has_controller
 from tests.loop.fuzz import _processes, assert_journal_equals_table, tiny_config
 from tests.loop.states import config
 
@@ -93,7 +93,7 @@ def test_a_run_with_two_viewers_and_a_suspended_controller(tmp_path):
     assert "Run tiny started." in said
     assert "Run tiny is already running; attaching." in also_said
     assert "cycle 0: evaluate done" in said
-    wait_for(lambda: not is_controlled(workdir / "tiny"), "the controller's end")
+    wait_for(lambda: not has_controller(workdir / "tiny"), "the controller's end")
     ledger = open_ledger(workdir)
     attempts = ledger.attempts("tiny")
     assert [(one.stage, one.attempt, one.state) for one in attempts] == [
@@ -135,7 +135,7 @@ def test_a_run_is_stopped_and_resumed(tmp_path):
     assert stopped.returncode == 0
     assert "lefleet resume tiny" in stopped.stderr
     viewer.communicate()
-    wait_for(lambda: not is_controlled(workdir / "tiny"), "the controller's end")
+    wait_for(lambda: not has_controller(workdir / "tiny"), "the controller's end")
     assert stage_processes(workdir) == []
     assert open_ledger(workdir).run("tiny").state == "stopped"
     resumed = run("resume", "tiny", "--workdir", workdir)

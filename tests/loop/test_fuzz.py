@@ -5,12 +5,15 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from lefleet.ledger import open_ledger
-from lefleet.loop.runs import is_controlled, resume
+from lefleet.loop.runs import resume
+from tests.ledger.ledgers import has_controller
 from tests.loop.fuzz import Fuzz, tiny_config
 
 CREATE = """
@@ -18,6 +21,7 @@ import sys
 from pathlib import Path
 from lefleet.ledger import open_ledger
 from alembic import command
+from tests.ledger.ledgers import has_controller
 for number in range(1000):
     folder = Path(sys.argv[1]) / str(number)
     print(number, flush=True)
@@ -68,7 +72,7 @@ def test_everything_of_three_runs_is_killed_at_once_and_resumed(tmp_path):
             os.kill(seen.pid, signal.SIGKILL)
     ledger = open_ledger(tmp_path)
     for row in ledger.runs():
-        assert resume(ledger, tmp_path, row) == "resumed" or is_controlled(tmp_path / row.id)
+        assert resume(ledger, tmp_path, row) == "resumed" or has_controller(tmp_path / row.id)
     for run in runs:
         run.attack({}, deadline_s=600)
         run.assert_sound()
@@ -104,6 +108,48 @@ def test_the_fuzz_finds_an_inherited_lock(tmp_path, monkeypatch):
         fuzz.attack({"stage": 20, "controller": 20}, deadline_s=300)
     for seen in [*fuzz._processes_of("controller"), *fuzz._stage_processes()]:
         os.kill(seen.pid, signal.SIGKILL)
+
+
+CREATE_ON_SERVER = """
+import sys
+from pathlib import Path
+from lefleet.ledger import open_ledger
+from alembic import command
+for number, url in enumerate(sys.argv[2:]):
+    print(number, flush=True)
+    open_ledger(Path(sys.argv[1]) / str(number), url).create_run("a", {})
+"""
+
+
+@pytest.mark.chaos
+def test_a_ledger_killed_while_it_is_created_on_a_server_opens_again(tmp_path, postgres_server):
+    chance = random.Random(11)
+    for round_ in range(20):
+        names = [f"created_{round_}_{number}" for number in range(4)]
+        for name in names:
+            postgres_server.execute(f"CREATE DATABASE {name}")
+        urls = [postgres_server.url(name) for name in names]
+        argv = [sys.executable, "-c", CREATE_ON_SERVER, str(tmp_path / str(round_)), *urls]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            for _ in range(chance.randrange(1, 4)):
+                process.stdout.readline()
+            time.sleep(chance.uniform(0.0, 0.15))
+            process.send_signal(signal.SIGKILL)
+        for number, url in enumerate(urls):
+            with closing(open_ledger(tmp_path / str(round_) / str(number), url)) as opened:
+                opened.create_run("b", {})
+                assert [row.id for row in opened.runs()] in (["a", "b"], ["b"])
+            postgres_server.drop(url)
+
+
+@pytest.mark.chaos
+def test_a_run_whose_ledger_is_on_a_server_survives_kills_of_both(tmp_path, postgres_server):
+    fuzz = Fuzz(tmp_path, tiny_config("fuzz"), seed=5, extended=2, server=postgres_server)
+    wanted = {"controller": 30, "stage": 6, "train": 4, "child": 6, "server": 8}
+    fuzz.attack(wanted, deadline_s=2400)
+    fuzz.assert_sound()
+    print("kills:", dict(fuzz.kills))
+    assert fuzz.kills == wanted
 
 
 @pytest.mark.chaos

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from lefleet.ledger import open_ledger
-from lefleet.loop.runs import is_controlled
 from lefleet.records import Budgets, ExpertGrowth, RunConfig
+from tests.ledger.ledgers import has_controller
 from tests.loop.fuzz import tiny_config
 from tests.loop.states import config
 from tests.loop.test_approvals import HUMAN
@@ -36,7 +36,7 @@ def test_a_run_waits_for_a_person_through_a_kill_and_goes_on_when_it_is_approved
     workdir = ("--workdir", made.workdir)
     viewer = start("resume", "r", *workdir)
     wait_for(lambda: made.ledger.approvals.all("r"), "the question", 60)
-    wait_for(lambda: not is_controlled(made.folder), "the kill", 60)
+    wait_for(lambda: not has_controller(made.folder), "the kill", 60)
     assert made.state == "running"
     switch.unlink()
     viewer.kill()

@@ -299,7 +299,7 @@ def test_a_new_run_has_only_the_experience_of_others(ledger):
 def test_a_run_that_cannot_be_read_is_left_out(ledger, tmp_path):
     play(ledger, config(name="broken"), *TWO)
     play(ledger, config(name="mine", improve=AUTO), *TWO)
-    execute(tmp_path / "ledger.db", "update run set config = '{}' where id = 'broken'")
+    execute(tmp_path, "update run set config = '{}' where id = 'broken'")
     assert [one.run for one in experience(ledger, "mine", 2).past] == ["mine"]
 
 

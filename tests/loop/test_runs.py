@@ -1,15 +1,13 @@
 """Runs are found, resumed and stopped, also while a controller exits."""
 
-import fcntl
 import gc
-import os
+from contextlib import ExitStack
 
 import msgspec
 import pytest
 
 from lefleet.errors import BadInput, StageFailed
 from lefleet.ledger import open_ledger
-from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop import runs as module
 from lefleet.loop.runs import (
     change_config,
@@ -38,12 +36,12 @@ class Controlled:
         self.folder.mkdir()
         self.ledger = open_ledger(workdir)
         self.ledger.create_run("r", msgspec.to_builtins(self.of))
-        self.lock = os.open(self.folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.lock = ExitStack()
+        assert self.lock.enter_context(self.ledger.controllers.hold("r"))
         self.started = 0
 
     def leave(self) -> None:
-        fcntl.flock(self.lock, fcntl.LOCK_UN)
+        self.lock.close()
 
     def start(self, *_: object) -> None:
         self.started += 1
@@ -53,11 +51,11 @@ class Controlled:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    made = Controlled(tmp_path)
+def run(workdir, monkeypatch):
+    made = Controlled(workdir)
     monkeypatch.setattr(module, "start_controller", made.start)
     yield made
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 
@@ -102,7 +100,7 @@ def test_stopping_waits_until_the_controller_has_exited(run, on_wait):
     on_wait += [lambda: run.ledger.set_run_state("r", "stopped", "asked"), run.leave]
     assert stop(run.ledger, run.workdir, run.row()) == "stopped"
     assert on_wait == []
-    assert not is_controlled(run.folder)
+    assert not is_controlled(run.ledger, "r")
 
 
 def test_a_run_without_a_controller_is_stopped_with_all_its_files(run):
@@ -144,7 +142,7 @@ def test_a_run_whose_device_is_gone_is_not_resumed_and_stays_as_it_was(tmp_path,
     with pytest.raises(BadInput, match="device: cuda cannot be used"):
         change_config(made.ledger, made.workdir, made.row(), ["--budgets.cycles=9"])
     assert (made.row().state, made.row().budgets, made.started) == ("stopped", None, 0)
-    os.close(made.lock)
+    made.leave()
     made.ledger.close()
 
 

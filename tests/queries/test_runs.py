@@ -46,7 +46,7 @@ def ask(ledger, name: str):
 
 def interrupt(tmp_path, name: str) -> None:
     """As if its controller had died some minutes ago."""
-    execute(tmp_path / "ledger.db", f"UPDATE run SET resumed_at = 1.0 WHERE id = '{name}'")
+    execute(tmp_path, f"UPDATE run SET resumed_at = 1.0 WHERE id = '{name}'")
 
 
 def test_runs_that_need_somebody_come_first_then_running_ones_each_newest_first(

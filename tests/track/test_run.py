@@ -9,8 +9,9 @@ import msgspec
 
 from lefleet.cli.track import TrackCommand, track
 from lefleet.ledger import Ledger, open_ledger
-from lefleet.loop.runs import begin, find, is_controlled, resume
+from lefleet.loop.runs import begin, find, resume
 from lefleet.records import CheckpointRecord
+from tests.ledger.ledgers import has_controller
 from tests.loop.fuzz import _processes, tiny_config
 from tests.track.stores import trackio_rows, wandb_rows
 
@@ -47,12 +48,12 @@ def test_a_tracked_run_that_is_killed_is_the_same_run_and_is_logged_once(tmp_pat
     wait_for((tracked / "tiny/cycle_0/train/request.json").exists, "the training")
     for pid in processes(tracked, "controller"):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not is_controlled(tracked / "tiny"), "the kill")
+    wait_for(lambda: not has_controller(tracked / "tiny"), "the kill")
     resume(ledger, tracked, find(ledger, "tiny"))
     wait_for(lambda: find(ledger, "tiny").state == "finished", "the run")
     for pid in processes(tracked, "track"):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not is_controlled(tracked / "tiny"), "the controller's end")
+    wait_for(lambda: not has_controller(tracked / "tiny"), "the controller's end")
 
     for _ in range(2):
         wait_for(lambda: not processes(tracked, "track"), "the sender's end")
@@ -70,6 +71,6 @@ def test_a_tracked_run_that_is_killed_is_the_same_run_and_is_logged_once(tmp_pat
     # LeRobot's own.
     assert [row["step"] for row in files["tiny/cycle_0/train"]] == [30]
     assert files["tiny/cycle_0/train"][0]["train/loss"] > 0
-    wait_for(lambda: not is_controlled(plain / "tiny"), "the controller's end")
+    wait_for(lambda: not has_controller(plain / "tiny"), "the controller's end")
     ledger.close()
     other.close()

@@ -97,7 +97,7 @@ def start(workdir: Path, folder: Path | None, request: StartRequest, who: str) -
     config = _config(workdir, folder, request)
     # Before a ledger is made: what is refused or denied leaves nothing behind.
     config = ready_config(workdir, config).require_ok()
-    with closing(open_ledger(workdir)) as ledger:
+    with closing(open_ledger(workdir, config.ledger)) as ledger:
         happened = loop_runs.begin(ledger, workdir, config, by=who)
     return Started(run=config.name, happened=happened)
 

@@ -16,7 +16,7 @@ from lefleet.cli.output import log_to_stderr, print_json, print_json_line, print
 from lefleet.cli.overview import did_you_mean
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
-from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.ledger.address import has_ledger
 from lefleet.queries.words import workdir_flag
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _words(at: "Listening", workdir: Path) -> list[str]:
     """Where it is, and how to reach it from a phone or another machine."""
     flag, port = workdir_flag(workdir), at.url.rpartition(":")[2]
     lines = [f"Dashboard of {printable(str(workdir))}: {at.url}"]
-    if not (workdir / LEDGER_FILE).exists():
+    if not has_ledger(workdir):
         lines.append(
             f"There are no runs in it yet. Is this the right folder? Begin one: lefleet demo{flag}"
         )

@@ -18,7 +18,7 @@ from lefleet.cli.output import print_json, printable
 from lefleet.cli.parse import absolute
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, read_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.ledger.address import has_ledger
 from lefleet.recording import (
     EpisodeLabel,
     FrameProvenance,
@@ -77,7 +77,7 @@ EPISODE_COMMANDS: dict[str, type[OutputOptions]] = {
 def label_episode(command: LabelCommand) -> int:
     workdir = absolute(command.workdir, "workdir")
     said = labels.label_episode(
-        workdir if (workdir / LEDGER_FILE).exists() else None,
+        workdir if has_ledger(workdir) else None,
         absolute(command.dataset, "dataset"),
         command.episode,
         command.outcome,

@@ -199,6 +199,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                 films,
                 inspect,
                 knowledge,
+                ledger,
                 run_report,
                 track,
             )
@@ -226,6 +227,8 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0912, PLR0915 - one branch pe
                     return inspect.inspect(command)
                 case knowledge.KnowledgeOptions():
                     return knowledge.run_knowledge(command)
+                case ledger.LedgerCopyCommand():
+                    return ledger.copy(command)
                 case run_report.ReportCommand():
                     return run_report.write_run_report(command)
                 case track.TrackCommand():

@@ -51,6 +51,7 @@ GROUPS = {
         "doctor": "Check this machine and print a remedy for every problem.",
         "cluster": "Start a Ray cluster on this machine, look at it, and end it.",
         "constitution": "Show, check and compare the rules that runs, servers and robots keep to.",
+        "ledger": "Move the ledger of a work folder to Postgres, or back.",
     },
 }
 """What each command does, grouped as a person looks for it."""
@@ -80,6 +81,9 @@ NESTED = {
         "diff": "Say in plain words what B allows that A does not, and what it no longer allows.",
         "init": "Write constitution.yaml to the work folder: a copy of the rules that come with "
         "LeFleet, to be edited.",
+    },
+    "ledger": {
+        "copy": "Copy a ledger to an empty database, or back to a file, and use the copy.",
     },
     "knowledge": {
         "show": "List the pages with their status, or show one of them.",

@@ -77,12 +77,13 @@ def _command_type(name: str) -> type[OutputOptions]:
     from lefleet.cli.films import FILM_COMMANDS
     from lefleet.cli.inspect import INSPECT_COMMANDS
     from lefleet.cli.knowledge import KNOWLEDGE_COMMANDS
+    from lefleet.cli.ledger import LEDGER_COMMANDS
     from lefleet.cli.run_report import REPORT_COMMANDS
     from lefleet.cli.track import TRACK_COMMANDS
 
     others = APPROVAL_COMMANDS | EPISODE_COMMANDS | CERTS_COMMANDS | CONSTITUTION_COMMANDS
     others |= DASH_COMMANDS | FILM_COMMANDS | KNOWLEDGE_COMMANDS | REPORT_COMMANDS
-    others |= INSPECT_COMMANDS | CLUSTER_COMMANDS
+    others |= INSPECT_COMMANDS | CLUSTER_COMMANDS | LEDGER_COMMANDS
     others |= TRACK_COMMANDS
     return others[name]
 

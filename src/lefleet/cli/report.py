@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -95,6 +96,8 @@ def shown(status: RunStatus, workdir: Path, *, is_brief: bool = False) -> Iterat
             yield Text(f"Done:       {', '.join(done)}")
         if now.wait is not None and now.attempt:
             yield Text(f"Waits for:  {now.wait.what}")
+    if status.host not in (None, socket.gethostname()):
+        yield Text(f"Controller: on {status.host}")
     if status.state == "waiting":
         yield from _waits_for(status, workdir)
     if used := _budgets(status):

@@ -18,9 +18,9 @@ from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
 from lefleet.cli.report import resume_hint
 from lefleet.cli.view import HAPPENED, attach
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, LeaseLost, LeFleetError
 from lefleet.ledger import open_ledger, read_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.ledger.address import has_ledger
 from lefleet.loop import runs as loop_runs
 from lefleet.loop.config import DEMO_CONFIG, check_workdir, load_config
 from lefleet.loop.controller import Controller
@@ -38,6 +38,9 @@ def control(workdir: Path, run: str) -> int:
     """`lefleet controller exec WORKDIR RUN`; its output is the run's controller.log."""
     try:
         return Controller(workdir, run, may_fork=True).run()
+    except LeaseLost as error:
+        print(error, file=sys.stderr)
+        return 1
     except (LeFleetError, OSError, SQLAlchemyError) as error:
         traceback.print_exc()
         print(" ".join(str(error).split()), file=sys.stderr)
@@ -62,7 +65,7 @@ def run(command: RunCommand | DemoCommand, overrides: Sequence[str]) -> int:
         print(line, file=sys.stderr)
     config = checked.require_ok()
     with (
-        closing(open_ledger(workdir)) as ledger,
+        closing(open_ledger(workdir, config.ledger)) as ledger,
         show_phases(config.name, as_lines=command.json) as progress,
     ):
         happened = loop_runs.begin(ledger, workdir, config, start, progress, by=user_name())
@@ -121,7 +124,7 @@ def resume(command: ResumeCommand, overrides: Sequence[str]) -> int:
 
 def _resume_all(workdir: Path, *, as_json: bool) -> int:
     runs, code = [], 0
-    if (workdir / LEDGER_FILE).exists():
+    if has_ledger(workdir):
         with closing(open_ledger(workdir)) as ledger:
             for row in ledger.runs():
                 was_running = row.state in ("running", "waiting")

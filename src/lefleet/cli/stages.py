@@ -24,7 +24,7 @@ from lefleet.cli.progress import show_phases, show_progress
 from lefleet.constitution.active import WORKDIR
 from lefleet.durable import write_durably
 from lefleet.errors import BadInput, Denied
-from lefleet.ledger.connect import CONTROLLER_LOCK
+from lefleet.ledger.journal import FILE as EVENTS
 from lefleet.records import (
     CompareOptions,
     CompareRequest,
@@ -79,7 +79,7 @@ def _restarted(command: RestartOptions, folder: Path) -> Iterator[None]:
 
 def _set_aside(folder: Path) -> Path | None:
     run = folder.parent.parent
-    if (run / CONTROLLER_LOCK).exists():
+    if (run / EVENTS).exists():
         raise BadInput(
             f"restart: {folder} belongs to the run {run.name}, which would miss it.",
             f"Resume the run: lefleet resume {run.name}. Or choose another folder.",

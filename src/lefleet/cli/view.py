@@ -4,6 +4,7 @@ A view only reads the ledger and the stages' progress, so that Ctrl-C never affe
 """
 
 import shutil
+import socket
 import sys
 import time
 from collections import defaultdict
@@ -53,7 +54,7 @@ def status(command: StatusCommand) -> int:
     try:
         with interruptible(), closing(read_ledger(workdir)) as ledger:
             rows = [find(ledger, command.run)] if command.run else ledger.runs()
-            active = [row.id for row in rows if _is_active(workdir, row)]
+            active = [row.id for row in rows if _is_active(ledger, row)]
             if command.watch and command.json:
                 _watch_json(ledger, workdir, command.run)
             elif command.watch and active:
@@ -65,7 +66,7 @@ def status(command: StatusCommand) -> int:
                 if command.watch and command.run and (screen := _screen()):
                     _print_evidence(ledger, workdir, command.run, screen)
             names = [command.run] if command.run else [row.id for row in ledger.runs()]
-            interrupted = [one for one in names if _is_interrupted(workdir, find(ledger, one))]
+            interrupted = [one for one in names if _is_interrupted(ledger, find(ledger, one))]
     except KeyboardInterrupt:
         if not command.watch:
             raise
@@ -76,12 +77,12 @@ def status(command: StatusCommand) -> int:
     return 0
 
 
-def _is_interrupted(workdir: Path, row: RunRow) -> bool:
-    return is_interrupted(row, is_controlled=is_controlled(workdir / row.id))
+def _is_interrupted(ledger: Ledger, row: RunRow) -> bool:
+    return is_interrupted(row, is_controlled=is_controlled(ledger, row.id))
 
 
-def _is_active(workdir: Path, row: RunRow) -> bool:
-    return row.state == "running" and not _is_interrupted(workdir, row)
+def _is_active(ledger: Ledger, row: RunRow) -> bool:
+    return row.state == "running" and not _is_interrupted(ledger, row)
 
 
 def _watch_json(
@@ -96,7 +97,7 @@ def _watch_json(
             if printed.get(row.id) != (fixed := _without_time(new)):
                 printed[row.id] = fixed
                 print_json_line(new)
-        if not any(_is_active(workdir, row) for row in rows):
+        if not any(_is_active(ledger, row) for row in rows):
             return
         wait(_WATCH_S)
 
@@ -143,7 +144,7 @@ def _watch_on_screen(ledger: Ledger, workdir: Path, runs: list[str], screen: Con
             rows = [find(ledger, run) for run in runs]
             parts = [part for run in runs for part in drawn.parts(run)]
             live.update(Group(*parts, "Ctrl-C stops watching; the runs continue."), refresh=True)
-            if not any(_is_active(workdir, row) for row in rows):
+            if not any(_is_active(ledger, row) for row in rows):
                 return
             time.sleep(_WATCH_S)
 
@@ -157,7 +158,7 @@ def _watch_in_lines(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
     lines: defaultdict[str, Show] = defaultdict(ProgressLines)
     for follower in followers:
         follower.skip()
-    while any(_is_active(workdir, find(ledger, run)) for run in runs):
+    while any(_is_active(ledger, find(ledger, run)) for run in runs):
         for follower in followers:
             follower.poll(lines[follower.name])
         time.sleep(_POLL_S)
@@ -165,7 +166,10 @@ def _watch_in_lines(ledger: Ledger, workdir: Path, runs: list[str]) -> None:
 
 def attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
     """Show a run until it ends, then its report. Ctrl-C detaches."""
-    print(HAPPENED[happened].format(run=name), file=sys.stderr)
+    words = HAPPENED[happened].format(run=name)
+    if happened == "attached" and (host := _other_host(workdir, name)):
+        words = words.replace("running", f"running on {host}")
+    print(words, file=sys.stderr)
     state = happened
     try:
         if happened not in ("finished", "waiting"):
@@ -188,6 +192,13 @@ def attach(workdir: Path, name: str, happened: str, *, as_json: bool) -> int:
         )
     with closing(read_ledger(workdir)) as ledger:
         return report(ledger, workdir, name, as_json=as_json)
+
+
+def _other_host(workdir: Path, name: str) -> str:
+    """The machine that a run's controller is running on, unless it is this one."""
+    with closing(read_ledger(workdir)) as ledger:
+        host = ledger.controllers.host(name)
+    return host if host and host != socket.gethostname() else ""
 
 
 def _why(folder: Path) -> str:
@@ -235,7 +246,8 @@ class Follower:
     def poll(self, show: Show) -> tuple[bool, RunRow | None]:
         """Print and show what is new; whether there is a controller, and the run's row."""
         # Before the events: those of a run that has ended are then all there.
-        has_controller, row = is_controlled(self._folder), self._ledger.run(self.name)
+        has_controller = is_controlled(self._ledger, self.name)
+        row = self._ledger.run(self.name)
         for event in self._ledger.events(self.name, after=self._seen):
             self._seen = event.id
             if text := event_text(self.name, event):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lefleet.actions.people import NotPermitted, Person
 from lefleet.errors import Conflict
 from lefleet.ledger import Ledger, read_ledger
-from lefleet.ledger.connect import FILE as LEDGER_FILE
+from lefleet.ledger.address import ledger_mark
 from lefleet.queries.fleet_watch import FleetWatch
 from lefleet.queries.runs import RunReader
 from lefleet_client.transport import Transport
@@ -80,27 +80,20 @@ class Context:
 
 
 class _OpenLedger:
-    """Opened again when the file appears or is replaced, and every few seconds."""
+    """Opened again when the work folder gets one or another one, and every few seconds."""
 
     def __init__(self, workdir: Path) -> None:
         self._workdir = workdir
         self._lock = threading.Lock()
-        self._opened: tuple[Ledger, tuple[int, int] | None, float] | None = None
+        self._opened: tuple[Ledger, tuple[int, ...], float] | None = None
 
     def current(self) -> Ledger:
         with self._lock:
-            file, now_s = self._file(), time.monotonic()
+            mark, now_s = ledger_mark(self._workdir), time.monotonic()
             if self._opened is not None:
-                ledger, opened_file, until_s = self._opened
-                if file == opened_file and now_s < until_s:
+                ledger, opened_mark, until_s = self._opened
+                if mark == opened_mark and now_s < until_s:
                     return ledger
             ledger = read_ledger(self._workdir)
-            self._opened = (ledger, file, now_s + _CHECK_S)
+            self._opened = (ledger, mark, now_s + _CHECK_S)
             return ledger
-
-    def _file(self) -> tuple[int, int] | None:
-        try:
-            found = (self._workdir / LEDGER_FILE).stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino

@@ -1,7 +1,15 @@
-"""The ledger: what every run has done, in one SQLite file per work folder.
+"""The ledger: what every run has done, one for each work folder: a SQLite file, or on Postgres.
 
     schema          the tables, and their rows as typed values
     connect         open a ledger to write or to read: create, migrate, or refuse it
+    address         where a work folder's ledger is: ledger.db, or the server that ledger.json names
+    engines         what both databases have in common
+    sqlite          a ledger in a file
+    postgres        a ledger on a server: turns of writers, reconnecting, errors in words
+    control         which runs have a controller: file locks, or the leases of the next line
+    lease           leases on a server, with a token that every write of a controller is checked for
+    file_system     whether a folder is on a network file system
+    copying         all rows of a ledger into an empty one
     store           typed questions and answers about runs, stages, decisions and events
     config_change   another config for a run that is resumed
     feed            the newest events first, for pages that stay open

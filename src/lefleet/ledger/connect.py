@@ -1,214 +1,250 @@
 """Open a ledger: to write, creating or migrating it where that is allowed, or only to read."""
 
 import fcntl
-import sqlite3
-import time
-from contextlib import ExitStack, suppress
+import socket
+import uuid
 from pathlib import Path
-from typing import IO, Any
 
-from sqlalchemy import URL, Engine, NullPool, StaticPool, create_engine, event, inspect
+from sqlalchemy import Column, Engine, String, Table, insert, select
 
-from lefleet.errors import MISSING, BadInput, LeFleetError, why_not_a_folder
-from lefleet.ledger import schema
-from lefleet.ledger.store import READS, Ledger
+from lefleet.errors import BadInput
+from lefleet.ledger import postgres, schema, sqlite
+from lefleet.ledger.address import (
+    FILE,
+    POINTER,
+    LedgerPointer,
+    has_ledger,
+    parse_url,
+    read_pointer,
+    require_folder,
+    shown,
+    write_pointer,
+)
+from lefleet.ledger.control import LOCK as CONTROLLER_LOCK
+from lefleet.ledger.control import FileLocks
+from lefleet.ledger.engines import Engines, revision
+from lefleet.ledger.file_system import require_local
+from lefleet.ledger.lease import Fence, Leases
+from lefleet.ledger.store import Ledger
 from lefleet.process import is_held
 
-FILE = "ledger.db"
-LOCK = ".ledger.lock"
-"""Locked while a process opens the ledger to write, and shared by readers of a closed ledger."""
-CONTROLLER_LOCK = ".controller.lock"
-"""In the folder of a run: locked while a controller works on it."""
-LOCK_WAIT_S = 30.0
-"""How long to wait for another process that writes."""
+work_folder = Table(
+    "work_folder",
+    schema.metadata,
+    Column("id", String, primary_key=True),
+    Column("path", String, nullable=False),
+    Column("host", String, nullable=False),
+)
+"""On a server: the one that the ledger belongs to."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def open_ledger(workdir: Path, *, create: bool = True, migrate: bool = True) -> Ledger:
-    """The ledger of `workdir`, to read and write.
+def open_ledger(
+    workdir: Path,
+    url: str = "",
+    *,
+    create: bool = True,
+    migrate: bool = True,
+    patience_s: float = 0.0,
+) -> Ledger:
+    """The ledger of `workdir`, to read and write; `url` names the server that it is on, where the
+    work folder has no ledger yet, and is refused where it has another one.
 
     `create` makes one where there is none. `migrate` brings an older one up to date, unless a
     controller is using it. One process at a time does either. A process killed in between leaves
-    nothing half made, because a migration is one transaction.
+    nothing half made, because a migration is one transaction. `patience_s` is how long to wait for
+    a server that does not answer.
     """
-    path = workdir / FILE
-    _require_folder(workdir)
-    if not create and not path.exists():
+    require_folder(workdir)
+    if not create and not has_ledger(workdir):
         raise BadInput(
             f"workdir: there is no ledger in {workdir}.",
             "Name the --workdir that the run was begun with.",
         )
+    pointer = _pointer(workdir, url)
     try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / LOCK).open("w") as lock:
-            _lock(lock, workdir, fcntl.LOCK_EX)
-            engine = _writing(path)
-            _bring_up_to_date(engine, workdir, migrate=migrate)
+        if pointer is None and (ledger := _open_file(workdir, migrate=migrate)) is not None:
+            return ledger
+        # It may have been moved to a server while this process waited for its turn.
+        if (pointer := pointer or read_pointer(workdir)) is None:
+            raise BadInput(f"workdir: {workdir / POINTER} was removed.", "Try again.")
+        return _open_server(workdir, pointer, migrate=migrate, patience_s=patience_s)
     except OSError as error:
-        raise _unusable(workdir, str(error.strerror)) from error
-    return Ledger(engine)
+        raise sqlite.unusable(workdir, str(error.strerror)) from error
 
 
 def read_ledger(workdir: Path) -> Ledger:
     """The ledger of `workdir`, only to read; writes no file. A missing one has no runs."""
+    pointer = read_pointer(workdir)
     path = workdir / FILE
-    _require_folder(workdir)
-    engine = _reading(path)
-    revision = _revision(engine) if path.exists() else None
-    if revision is None:
-        # One connection, that any thread may read: readers of a file have one each.
-        anywhere = {"check_same_thread": False}
-        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args=anywhere)
-        schema.metadata.create_all(engine)
-    elif revision != schema.REVISION:
-        raise _other_schema(path, revision)
-    return Ledger(engine)
+    if pointer is not None:
+        engines, place = postgres.reading(pointer.url), shown(pointer.url)
+    else:
+        engines, place = sqlite.reading(path), str(path)
+    found = revision(engines.reads) if pointer is not None or path.exists() else None
+    if found is None:
+        return Ledger(*sqlite.empty(), FileLocks(workdir))
+    if found != schema.REVISION:
+        raise _other_schema(place, found)
+    if pointer is None:
+        return Ledger(*engines, FileLocks(workdir))
+    _require_same_folder(engines.reads, pointer, workdir)
+    return Ledger(*engines, Leases(*engines, Fence()))
 
 
-def _require_folder(workdir: Path) -> None:
-    """A missing one is none that cannot be used."""
-    if (problem := why_not_a_folder(workdir)) not in ("", MISSING):
-        raise BadInput(f"workdir: {workdir} {problem}.", "Name another --workdir.")
+def require_ledger(workdir: Path, url: str) -> str:
+    """In words, the ledger that a run in `workdir` would have; BadInput or LedgerUnavailable where
+    it could have none. Creates nothing."""
+    pointer = _pointer(workdir, url)
+    if pointer is None:
+        require_local(workdir)
+        return str(workdir / FILE)
+    reads = postgres.reading(pointer.url).reads
+    found = revision(reads)
+    if found is not None and found > schema.REVISION:
+        raise _other_schema(shown(pointer.url), found)
+    if found is not None:
+        _require_same_folder(reads, pointer, workdir)
+    return shown(pointer.url)
 
 
-def _writing(path: Path) -> Engine:
-    url = URL.create("sqlite", database=str(path))
-    engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S})
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, _: Any) -> None:
-        # Transactions are begun below, so that creating tables is part of them too.
-        connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA foreign_keys=ON")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Any) -> None:
-        # A writer takes its lock at once: one that reads first could not wait for another's.
-        reads = connection.get_execution_options().get(READS, False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-    return _with_plain_errors(engine, path)
+def _pointer(workdir: Path, url: str) -> LedgerPointer | None:
+    """Where the ledger is, or is to be; None for a file."""
+    pointer = read_pointer(workdir)
+    if not url:
+        return pointer
+    named = parse_url(url)
+    if pointer is None and not (workdir / FILE).exists():
+        return LedgerPointer(url=named, id=uuid.uuid4().hex)
+    if pointer is None or pointer.url != named:
+        place = str(workdir / FILE) if pointer is None else shown(pointer.url)
+        raise BadInput(
+            f"ledger: the ledger of {workdir} is {place}, not {shown(named)}.",
+            f"Leave ledger out, name another --workdir, or move it: "
+            f"{_move(workdir, pointer, named)}",
+        )
+    return pointer
 
 
-class _ReadConnection(sqlite3.Connection):
-    """Holds the lock on a ledger that no process has open, so that none changes it meanwhile."""
-
-    held = ExitStack()
-
-    def close(self) -> None:
-        super().close()
-        self.held.close()
+def _move(workdir: Path, pointer: LedgerPointer | None, named: str) -> str:
+    """The command that makes the other ledger this work folder's."""
+    copy = f"lefleet ledger copy {workdir} '{named}'"
+    if pointer is None:
+        return copy
+    return f"lefleet ledger copy '{pointer.url}' {workdir}, then {copy}"
 
 
-def _reading(path: Path) -> Engine:
-    """Each connection checks again whether a process has the ledger open: then there is a
-    write-ahead log. Without one, a reader that takes SQLite's locks would have to create it."""
-
-    def connect() -> sqlite3.Connection:
-        with ExitStack() as held:
-            # A copy of the file alone has no lock.
-            with suppress(FileNotFoundError):
-                lock = held.enter_context((path.parent / LOCK).open())
-                _lock(lock, path.parent, fcntl.LOCK_SH)
-            is_open = path.with_name(path.name + "-wal").exists()
-            query = "mode=ro" if is_open else "mode=ro&immutable=1"
-            url = f"{path.absolute().as_uri()}?{query}"
-            connection = sqlite3.connect(
-                url, uri=True, timeout=LOCK_WAIT_S, factory=_ReadConnection
-            )
-            if not is_open:
-                connection.held = held.pop_all()
-        return connection
-
-    return _with_plain_errors(create_engine("sqlite://", creator=connect, poolclass=NullPool), path)
+def _open_file(workdir: Path, *, migrate: bool) -> Ledger | None:
+    """None where the ledger is on a server."""
+    require_local(workdir)
+    workdir.mkdir(parents=True, exist_ok=True)
+    with (workdir / sqlite.LOCK).open("w") as lock:
+        sqlite.wait_for_lock(lock, workdir, fcntl.LOCK_EX)
+        if (workdir / POINTER).exists():
+            return None
+        engines = sqlite.writing(workdir / FILE)
+        found = revision(engines.reads)
+        if found != schema.REVISION:
+            users = controlled_runs(workdir) if found is not None else []
+            _require_migratable(str(workdir / FILE), found, users, migrate=migrate)
+            upgrade(engines)
+    return Ledger(*engines, FileLocks(workdir))
 
 
-def _with_plain_errors(engine: Engine, path: Path) -> Engine:
-    @event.listens_for(engine, "handle_error")
-    def explain(context: Any) -> None:
-        error = context.original_exception
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            raise _locked(path.parent) from error
-        if isinstance(error, sqlite3.OperationalError):
-            raise _unusable(path.parent, str(error)) from error
-        if type(error) is sqlite3.DatabaseError:
-            raise BadInput(
-                f"{path} is not a ledger: {error}.", "Move it away, or name another workdir."
-            ) from error
-
-    return engine
+def controlled_runs(workdir: Path) -> list[str]:
+    """Runs whose controllers hold locks in the work folder."""
+    locks = sorted(workdir.glob(f"*/{CONTROLLER_LOCK}"))
+    return [lock.parent.name for lock in locks if is_held(lock)]
 
 
-def _unusable(workdir: Path, reason: str) -> LeFleetError:
-    return LeFleetError(
-        f"The ledger in {workdir} cannot be used: {reason}.",
-        "Check the folder's permissions and the free space of its disk.",
-    )
+def _open_server(
+    workdir: Path, pointer: LedgerPointer, *, migrate: bool, patience_s: float
+) -> Ledger:
+    fence = Fence()
+    engines = postgres.writing(pointer.url, fence, patience_s)
+    leases = Leases(*engines, fence)
+    found = revision(engines.reads)
+    if found is not None:
+        _require_same_folder(engines.reads, pointer, workdir)
+    if found != schema.REVISION:
+        users = leases.running() if found is not None else []
+        _require_migratable(shown(pointer.url), found, users, migrate=migrate)
+        upgrade(engines)
+    claim(engines, read_pointer(workdir) or _claimed(workdir, pointer), workdir)
+    return Ledger(*engines, leases)
 
 
-def _locked(workdir: Path) -> LeFleetError:
-    return LeFleetError(
-        f"The ledger in {workdir} is locked: another process has been writing for "
-        f"{LOCK_WAIT_S:g} s.",
-        f"Try again. If it stays locked, end the process that holds it: fuser -v {workdir / FILE}",
-    )
+def _claimed(workdir: Path, pointer: LedgerPointer) -> LedgerPointer:
+    """Say in the work folder where its ledger is. Before the server knows the folder: a kill in
+    between leaves a folder whose ledger is claimed when it is opened next."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    with (workdir / sqlite.LOCK).open("w") as lock:
+        sqlite.wait_for_lock(lock, workdir, fcntl.LOCK_EX)
+        if (there := read_pointer(workdir)) is not None:
+            return there
+        write_pointer(workdir, pointer)
+    return pointer
 
 
-def _other_schema(path: Path, revision: str) -> BadInput:
-    if revision > schema.REVISION:
+def claim(engines: Engines, pointer: LedgerPointer, workdir: Path) -> None:
+    """Make the ledger that of a work folder, unless it is already; BadInput where it is that of
+    another one."""
+    if owner_of(engines.reads) is None:
+        with engines.writes.begin() as connection:
+            if connection.execute(select(work_folder)).first() is None:
+                values = {"id": pointer.id, "path": str(workdir), "host": socket.gethostname()}
+                connection.execute(insert(work_folder).values(values))
+    _require_same_folder(engines.reads, pointer, workdir)
+
+
+def owner_of(reads: Engine) -> tuple[str, str] | None:
+    """Id of the work folder that a ledger belongs to, and where it was when it got it."""
+    with reads.connect() as connection:
+        row = connection.execute(select(work_folder)).first()
+    return (row.id, f"{row.path} on {row.host}") if row is not None else None
+
+
+def _require_same_folder(reads: Engine, pointer: LedgerPointer, workdir: Path) -> None:
+    # The file after the server: another process may be making both, the file first.
+    owner, there = owner_of(reads), read_pointer(workdir) or pointer
+    if owner is not None and owner[0] != there.id:
+        raise BadInput(
+            f"ledger: {shown(pointer.url)} is the ledger of another work folder ({owner[1]}).",
+            "Name another database, or another schema of it: "
+            "?options=-csearch_path%3DNAME at the end of the URL.",
+        )
+
+
+def _require_migratable(place: str, found: str | None, users: list[str], *, migrate: bool) -> None:
+    if found is not None and (found > schema.REVISION or not migrate):
+        raise _other_schema(place, found)
+    if users:
+        raise BadInput(
+            f"{place} was written by an older lefleet (schema {found}), and the controller of "
+            f"{users[0]} is using it.",
+            f"Stop that run with the older lefleet first: lefleet stop {users[0]}",
+        )
+
+
+def _other_schema(place: str, found: str) -> BadInput:
+    if found > schema.REVISION:
         return BadInput(
-            f"{path} was written by a newer lefleet (schema {revision}).",
+            f"{place} was written by a newer lefleet (schema {found}).",
             "Use that lefleet, or name another workdir.",
         )
     return BadInput(
-        f"{path} was written by an older lefleet (schema {revision}).",
+        f"{place} was written by an older lefleet (schema {found}).",
         "lefleet run and lefleet resume bring it up to date.",
     )
 
 
-def _revision(engine: Engine) -> str | None:
-    """The schema of a ledger; None where nothing was created yet."""
-    with engine.execution_options(**{READS: True}).connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        query = "SELECT version_num FROM alembic_version"
-        return str(connection.exec_driver_sql(query).scalar_one())
-
-
-def _lock(file: IO[str], workdir: Path, kind: int) -> None:
-    deadline = time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise _locked(workdir) from error
-            time.sleep(0.05)
-        else:
-            return
-
-
-def _bring_up_to_date(engine: Engine, workdir: Path, *, migrate: bool) -> None:
-    path, revision = workdir / FILE, _revision(engine)
-    if revision == schema.REVISION:
-        return
-    if revision is not None and (revision > schema.REVISION or not migrate):
-        raise _other_schema(path, revision)
-    for lock in workdir.glob(f"*/{CONTROLLER_LOCK}") if revision is not None else ():
-        if is_held(lock):
-            run = lock.parent.name
-            raise BadInput(
-                f"{path} was written by an older lefleet (schema {revision}), and the controller "
-                f"of {run} is using it.",
-                f"Stop that run with the older lefleet first: lefleet stop {run}",
-            )
+def upgrade(engines: Engines) -> None:
+    """To the newest schema, in one transaction."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
-    with engine.begin() as connection:
+    with engines.writes.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

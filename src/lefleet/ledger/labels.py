@@ -3,7 +3,7 @@
 import time
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, TextClause, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Engine, delete, false, func, insert, select, update
 
 from lefleet.ledger import schema
 
@@ -78,9 +78,8 @@ class LabelStore:
         """Labels that may be missing in the outcomes.jsonl of their dataset, oldest first; of one
         dataset, or of all."""
         table = schema.episode_label
-        where: list[ColumnElement[bool] | TextClause] = [
-            text("is_written = 0")
-        ]  # literally, so that the small index of these serves
+        # A literal, so that the small index of these serves.
+        where: list[ColumnElement[bool]] = [table.c.is_written == false()]
         where += [table.c.dataset == dataset] if dataset else []
         return self._rows(*where)[::-1]
 
@@ -106,7 +105,7 @@ class LabelStore:
         with self._reads.connect() as connection:
             return connection.execute(select(func.max(schema.episode_label.c.id))).scalar() or 0
 
-    def _rows(self, *where: ColumnElement[bool] | TextClause) -> list[LabelRow]:
+    def _rows(self, *where: ColumnElement[bool]) -> list[LabelRow]:
         table = schema.episode_label
         query = select(table).where(*where).order_by(table.c.id.desc())
         with self._reads.connect() as connection:

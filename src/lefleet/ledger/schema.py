@@ -18,14 +18,15 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
     insert,
     text,
 )
 
 from lefleet.records import Record, Request
 
-REVISION = "0005"
-"""Of the newest migration; readers compare it with the file's."""
+REVISION = "0006"
+"""Of the newest migration; readers compare it with the ledger's."""
 
 metadata = MetaData()
 
@@ -42,7 +43,7 @@ run = Table(
     Column("state", String, nullable=False),
     Column("reason", String, nullable=False, server_default=""),
     Column("config", JSON, nullable=False),
-    Column("stop_requested", Boolean, nullable=False, server_default=text("0")),
+    Column("stop_requested", Boolean, nullable=False, server_default=false()),
     Column("created_at", Float, nullable=False),
     Column("resumed_at", Float, nullable=False),
     Column("resumed_after", Integer, nullable=False, server_default=text("0")),
@@ -62,7 +63,7 @@ attempt = Table(
     Column("attempt", Integer, nullable=False),
     Column("state", String, nullable=False),
     Column("request", JSON, nullable=False),
-    Column("record", JSON),
+    Column("record", JSON(none_as_null=True)),
     Column("error", String, nullable=False, server_default=""),
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
@@ -213,12 +214,12 @@ episode_label = Table(
     Column("dataset", String, nullable=False),
     Column("episode", Integer, nullable=False),
     Column("success", Boolean),
-    Column("is_undo", Boolean, nullable=False, server_default=text("0")),
+    Column("is_undo", Boolean, nullable=False, server_default=false()),
     Column("source", String, nullable=False),
     Column("who", String, nullable=False),
     Column("note", String, nullable=False, server_default=""),
     Column("at", Float, nullable=False),
-    Column("is_written", Boolean, nullable=False, server_default=text("0")),
+    Column("is_written", Boolean, nullable=False, server_default=false()),
     Index("label_of_episode", "dataset", "episode"),
     Index(
         "unwritten_label",

@@ -10,6 +10,7 @@ from sqlalchemy import Engine, case, func, insert, select, update
 from lefleet.ledger import schema
 from lefleet.ledger.approvals import ApprovalStore
 from lefleet.ledger.config_change import ConfigChange, change_config
+from lefleet.ledger.control import Controllers
 from lefleet.ledger.episodes import EpisodeStore
 from lefleet.ledger.feed import EventFeed
 from lefleet.ledger.labels import LabelStore
@@ -35,17 +36,19 @@ from lefleet.ledger.schema import (
 from lefleet.ledger.sections import SectionStore
 from lefleet.records import Decision, EpisodeRecord, Proposal, Record, Request
 
-READS = "lefleet_reads"
-"""Execution option of connections that only read: they do not wait for a writer."""
 UNSEEN = "exited while no controller was running"
 
 
 class Ledger:
-    """One work folder's ledger. Safe to use from several processes at once, not from threads."""
+    """One work folder's ledger. Safe to use from several processes at once, not from threads.
 
-    def __init__(self, engine: Engine) -> None:
+    `controllers` says which runs have a controller, and makes this process one.
+    """
+
+    def __init__(self, engine: Engine, reads: Engine, controllers: Controllers) -> None:
         self._engine = engine
-        self._reads = engine.execution_options(**{READS: True})
+        self._reads = reads
+        self.controllers = controllers
         self.approvals = ApprovalStore(engine, self._reads)
         self.episodes = EpisodeStore(self._reads)
         self.feed = EventFeed(self._reads)

@@ -10,6 +10,7 @@ import msgspec
 from lefleet.cluster.jobs import require_address
 from lefleet.devices import AUTO, parse_device
 from lefleet.errors import BadInput
+from lefleet.ledger.address import parse_url
 from lefleet.loop.requests import (
     PER_CYCLE,
     PER_RUN,
@@ -146,6 +147,8 @@ def _check(config: RunConfig) -> None:
         ModelName.parse(config.propose.model)
     require_sendable(config.notify)
     require_trackers(config.track)
+    if config.ledger:
+        parse_url(config.ledger)
     require_seeds(config, None)
     for name, count, room in (
         ("gate.max_pairs", -(-config.gate.max_pairs // count_tasks(config)), PER_CYCLE),

@@ -1,19 +1,25 @@
 """The controller of a run: takes the next step until there is none."""
 
-import os
+import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from lefleet.cluster.jobs import ClusterUnreachable
 from lefleet.constitution import reinstated
-from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError
+from lefleet.errors import (
+    BadInput,
+    ChildKilled,
+    Denied,
+    LeaseLost,
+    LedgerUnavailable,
+    LeFleetError,
+)
 from lefleet.executors import for_plan
 from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
-from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.approvals import (
     ApprovalQuestion,
@@ -28,7 +34,7 @@ from lefleet.loop.decide import make_decision
 from lefleet.loop.diagnosis import write_diagnosis
 from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
 from lefleet.loop.outlook import Outlook
-from lefleet.loop.preload import Preload
+from lefleet.loop.preload import NOTE, Preload
 from lefleet.loop.proposals import Proposals
 from lefleet.loop.requests import count_tasks, cycle_inputs, make_request, stage_folder
 from lefleet.loop.rules import RunRules, denial
@@ -43,12 +49,15 @@ from lefleet.loop.state import DEVICE_STAGES, RunState, read_state, stored_confi
 from lefleet.loop.status import SUMMARY, write_summary
 from lefleet.loop.steps import AwaitAnswer, Decide, EndRun, Propose, RunStage, next_step, place_of
 from lefleet.loop.success_plot import PLOT
-from lefleet.process.liveness import take_lock
 from lefleet.records import Request
 from lefleet.stages.folder import RECORD
 from lefleet.stages.progress import ProgressWriter
 
 _POLL_S = 0.5
+_SERVER_WAIT_S = 600.0
+"""How long a controller waits for a ledger whose server does not answer."""
+_MAX_FAILURES = 100
+"""Of the ledger's server during the life of a controller, before that gives up."""
 MAX_GONE = 50
 """Attempts at one stage whose own process was killed and that recorded nothing new, before the run
 fails."""
@@ -57,37 +66,60 @@ fails."""
 class Controller:
     """One run's controller. Single-threaded; all that it knows it reads from the ledger.
 
-    It holds a file lock on the run's folder for as long as it lives. A second controller finds it
-    held and leaves. The lock is not inherited by stage processes, which outlive a controller. With
-    `may_fork`, stage processes are forks of this one, which imports LeRobot for them.
+    It holds the run for as long as it lives. A second controller finds it held and leaves. The hold
+    is not inherited by stage processes, which outlive a controller. With `may_fork`, stage
+    processes are forks of this one, which imports LeRobot for them.
+
+    Where the ledger's server goes away, it is as if the controller had been killed at this moment:
+    it reads the run again and continues from there, so that nothing is written twice.
     """
 
     def __init__(self, workdir: Path, run: str, *, may_fork: bool = False) -> None:
         self._run = run
+        self._workdir = workdir
         self._folder = workdir / run
-        self._ledger = open_ledger(workdir, create=False, migrate=False)
+        self._ledger = open_ledger(
+            workdir, create=False, migrate=False, patience_s=_SERVER_WAIT_S if may_fork else 0.0
+        )
+        self._read()
+        self._preload = Preload(self._config, may_fork=may_fork)
+
+    def _read(self) -> None:
+        """What is known of the run from the ledger alone."""
         row = self._row()
         self._config = stored_config(row)
         self._executor = for_plan(self._config.executor)
-        self._attempts = Attempts(self._ledger, run, self._folder, self._executor)
+        self._attempts = Attempts(self._ledger, self._run, self._folder, self._executor)
         self._created_at = row.created_at
-        self._rules = RunRules(self._ledger, workdir, row, self._config)
-        self._proposals = Proposals(self._ledger, workdir, run, self._rules)
-        self._outlook = Outlook(self._ledger, workdir, run, self._config)
-        self._preload = Preload(self._config, may_fork=may_fork)
+        self._rules = RunRules(self._ledger, self._workdir, row, self._config)
+        self._proposals = Proposals(self._ledger, self._workdir, self._run, self._rules)
+        self._outlook = Outlook(self._ledger, self._workdir, self._run, self._config)
 
     def run(self) -> int:
         """Until the run has ended; the exit code says how."""
-        with controller_lock(self._folder) as is_mine:
+        with closing(self._ledger), self._ledger.controllers.hold(self._run) as is_mine:
             if not is_mine:
                 return 0
-            with reinstated(), EventJournal(self._ledger, self._run, self._folder) as events:
-                events.write_new()
-                if self._row().state == "running":
-                    self._work(events)
-                else:
-                    self._complete()
-                return 1 if self._row().state in ("failed", "denied") else 0
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for failures in count(1):
+                try:
+                    return self._until_the_end()
+                except LedgerUnavailable as error:
+                    if failures == _MAX_FAILURES:
+                        raise
+                    sys.stderr.write(f"{NOTE} {error} Reading the run again.\n")
+                    time.sleep(_POLL_S)
+                    self._read()
+        return 0
+
+    def _until_the_end(self) -> int:
+        with reinstated(), EventJournal(self._ledger, self._run, self._folder) as events:
+            events.write_new()
+            if self._row().state == "running":
+                self._work(events)
+            else:
+                self._complete()
+            return 1 if self._row().state in ("failed", "denied") else 0
 
     def _work(self, events: EventJournal) -> None:
         """Step by step. The run's state changes last, so a run that has ended has its summary. A
@@ -95,6 +127,7 @@ class Controller:
         end = self._install_rules()
         self._outlook.refresh()
         while end is None or not self._end(end):
+            self._ledger.controllers.renew()
             events.write_new()
             self._outlook.tell()
             end = self._advance(events)
@@ -274,6 +307,7 @@ class Controller:
             self._attempts.note_wait(cycle, stage, what)
 
         def must_end() -> Cancellation | None:
+            self._ledger.controllers.renew()
             events.write_new()
             self._preload.import_next()
             return monitor.must_end()
@@ -287,6 +321,8 @@ class Controller:
                 on_launch=on_launch,
                 on_wait=on_wait,
             )
+        except (LedgerUnavailable, LeaseLost):
+            raise  # They say nothing of the stage, which goes on.
         except (StageCancelled, StageGone, LeFleetError) as error:
             attempt = self._attempts.current(cycle, stage, request)
             return self._stage_ended(attempt, error)
@@ -330,15 +366,3 @@ class Controller:
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at
-
-
-@contextmanager
-def controller_lock(folder: Path) -> Iterator[bool]:
-    """Hold the lock that makes a process the only controller of the run in `folder`; False when
-    another process has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        yield take_lock(lock)
-    finally:
-        os.close(lock)

@@ -82,6 +82,7 @@ RULES: dict[str, CorrectionRule] = {
     "constitution": CorrectionRule(
         "begun", "its rules change when their file is edited and a person approves"
     ),
+    "ledger": CorrectionRule("begun", "lefleet ledger copy moves that of a whole work folder"),
     "track": _ANY,
     "max_attempts": _ANY,
     "hang_after_s": _ANY,

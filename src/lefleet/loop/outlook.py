@@ -3,6 +3,7 @@
 import traceback
 from pathlib import Path
 
+from lefleet.errors import LeaseLost, LedgerUnavailable
 from lefleet.knowledge import ingest
 from lefleet.ledger import Ledger, RunRow
 from lefleet.notify import notify_new
@@ -25,6 +26,8 @@ class Outlook:
         or to wait."""
         try:
             ingest(self._ledger, self._workdir, self._run, ending)
+        except (LedgerUnavailable, LeaseLost):
+            raise
         except Exception as error:  # noqa: BLE001 - pages only advise, whatever is wrong with them
             traceback.print_exc()
             self._ledger.add_event(

@@ -14,9 +14,10 @@ import msgspec
 
 from lefleet.constitution import Rules, installed
 from lefleet.devices import AUTO, CPU, ready_device
-from lefleet.errors import BadInput, NotInstalled
+from lefleet.errors import BadInput, LedgerUnavailable, NotInstalled
 from lefleet.executors.checks import examine_cluster, require_reachable
 from lefleet.ledger import read_ledger
+from lefleet.ledger.connect import require_ledger
 from lefleet.loop.findings import CheckResult, Preflight, refused
 from lefleet.loop.inputs import data_found, dataset_info, start_found
 from lefleet.loop.rules import begin_rules, launch_rules
@@ -45,8 +46,13 @@ def examine_config(workdir: Path, config: RunConfig, progress: Progress = silent
     """Look at all that a run of this config needs. Denied where the rules do not allow it."""
     rules = begin_rules(workdir, config, None)
     device, ready = _device(workdir, config, progress)
-    parts = (*_cluster(workdir, config, rules, progress), *_parts(config, rules, progress))
-    return Preflight(config=ready, results=tuple(dict.fromkeys((device, *parts))))
+    found = (
+        device,
+        *_ledger(workdir, config),
+        *_cluster(workdir, config, rules, progress),
+        *_parts(config, rules, progress),
+    )
+    return Preflight(config=ready, results=tuple(dict.fromkeys(found)))
 
 
 def ready_config(workdir: Path, config: RunConfig, progress: Progress = silent) -> Preflight:
@@ -107,6 +113,19 @@ def _cluster(
             found="the cluster asks for no token: who reaches its port can run any program there",
             remedy="Start its nodes with RAY_AUTH_MODE=token. See docs/clusters.md",
         )
+
+
+def _ledger(workdir: Path, config: RunConfig) -> Iterator[CheckResult]:
+    """Whether the work folder can have the ledger that the config names; one in a file is worth a
+    word only where it cannot be used."""
+    try:
+        found = require_ledger(workdir, config.ledger)
+    except (BadInput, LedgerUnavailable) as error:
+        named = error.problem.removeprefix("ledger: ").removesuffix(".")
+        yield CheckResult(name="ledger", state="problem", found=named, remedy=error.remedy)
+    else:
+        if config.ledger:
+            yield CheckResult(name="ledger", state="ok", found=found)
 
 
 def _has_begun(workdir: Path, run: str) -> bool:

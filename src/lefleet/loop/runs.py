@@ -17,11 +17,10 @@ from lefleet.errors import BadInput, StageFailed, Unknown
 from lefleet.executors import for_plan
 from lefleet.ledger import Ledger, RunRow
 from lefleet.ledger.config_change import ConfigChange
-from lefleet.ledger.connect import CONTROLLER_LOCK
 from lefleet.loop.answers import forget_rejections, open_question
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.config import corrected
-from lefleet.loop.controller import Controller, controller_lock
+from lefleet.loop.controller import Controller
 from lefleet.loop.corrections import (
     FieldChange,
     field_changes,
@@ -37,7 +36,7 @@ from lefleet.loop.requests import require_seeds
 from lefleet.loop.rules import begin_rules, corrected_rules, launch_rules
 from lefleet.loop.state import first_config, read_state, stored_config, stored_origin
 from lefleet.loop.training import require_trainable
-from lefleet.process import is_held, launch
+from lefleet.process import launch
 from lefleet.records import CheckpointRecord, RunConfig
 from lefleet.stages.progress import Progress, Update, silent
 
@@ -62,6 +61,8 @@ def begin(
     `config` comes from `preflight.ready_config`. `start` names another run to start from, `by` is
     who begins or resumes it. Returns what happened: created, attached, resumed or finished.
     """
+    # It is the work folder's: the ledger that this run is written to.
+    config = msgspec.structs.replace(config, ledger="")
     folder = workdir / config.name
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"name: {folder} is a file.", "Give the run another --name.")
@@ -89,9 +90,8 @@ def resume(
 ) -> str:
     """See that an unfinished run has a controller: attached, resumed, waiting (for a person) or
     finished. `by` is who resumes it. BadInput where its device is gone."""
-    folder = workdir / row.id
     if row.state != "running":
-        _wait_for_exit(folder, progress)
+        _wait_for_exit(ledger, row.id, progress)
         row = find(ledger, row.id)
     if row.state == "waiting" and open_question(ledger, row.id) is not None:
         return "waiting"
@@ -99,7 +99,7 @@ def resume(
         progress(Update.phase("restoring missing files"))
         Controller(workdir, row.id).run()
         return "finished"
-    if is_controlled(folder):
+    if is_controlled(ledger, row.id):
         return "attached"
     with_ready_device(workdir, stored_config(row), progress)
     if row.state in ("stopped", "denied"):
@@ -132,8 +132,8 @@ def change_config(
     _require_correctable(ledger, row, config)
     folder = workdir / row.id
     if row.state != "running":
-        _wait_for_exit(folder, progress)
-    with controller_lock(folder) as is_mine:
+        _wait_for_exit(ledger, row.id, progress)
+    with ledger.controllers.hold(row.id) as is_mine:
         if not is_mine:
             raise BadInput(
                 f"run: {row.id} is running with its config.",
@@ -189,9 +189,9 @@ def stop(
     """Stop a run and wait until its controller has exited; the state in which the run ended."""
     progress(Update.phase("waiting for the stage and the controller to exit"))
     ledger.request_stop(row.id, by=by)
-    folder, row = workdir / row.id, find(ledger, row.id)
-    while row.state == "running" or is_controlled(folder):
-        if is_controlled(folder):
+    row = find(ledger, row.id)
+    while row.state == "running" or is_controlled(ledger, row.id):
+        if is_controlled(ledger, row.id):
             time.sleep(0.2)
         else:
             # The run has no controller to stop it, so this process does what one would do.
@@ -239,9 +239,9 @@ def start_controller(workdir: Path, run: str) -> None:
     Thread(target=process.wait, daemon=True).start()
 
 
-def is_controlled(folder: Path) -> bool:
-    """Whether the run in `folder` has a running controller."""
-    return is_held(folder / CONTROLLER_LOCK)
+def is_controlled(ledger: Ledger, run: str) -> bool:
+    """Whether the run has a running controller, on any machine."""
+    return ledger.controllers.host(run) is not None
 
 
 def last_log_line(folder: Path) -> str:
@@ -254,14 +254,16 @@ def last_log_line(folder: Path) -> str:
     return next((line for line in said if line), "")
 
 
-def _wait_for_exit(folder: Path, progress: Progress) -> None:
+def _wait_for_exit(ledger: Ledger, run: str, progress: Progress) -> None:
     """A controller whose run has ended may still be writing its last files."""
     progress(Update.phase("waiting for the controller to exit"))
     deadline = time.monotonic() + _EXIT_WAIT_S
-    while is_controlled(folder):
+    while is_controlled(ledger, run):
         if time.monotonic() > deadline:
+            host = ledger.controllers.host(run)
             raise StageFailed(
-                f"The controller of {folder.name} does not exit.", "Kill it, then resume the run."
+                f"The controller of {run} does not exit.",
+                f"Kill it{f' on {host}' if host else ''}, then resume the run.",
             )
         time.sleep(0.1)
 

@@ -6,7 +6,8 @@
     pool         hands work to a few workers as JSON lines and takes answers as they come
     errand       a process beside a run that does what is pending, one at a time
     ask          a program of our own for a report
-    liveness     finds processes by a mark in their environment, and tells whether a lock is held
+    liveness     finds processes by a mark in their environment, and tells whether a lock is held or
+                 a process has ended
 
 Imports `errors` and `constitution`; `cluster`, `rollouts`, `stages`, `ledger`, `notify`, `track`,
 `executors`, `loop`, `testbed`, `trial` and `cli` use it. Data goes down a child's stdin and comes

@@ -1,4 +1,5 @@
-"""Which processes are alive: those that carry a mark, and the one that holds a lock."""
+"""Which processes are alive: those that carry a mark, the one that holds a lock, and one that was
+written down."""
 
 import fcntl
 import os
@@ -59,3 +60,30 @@ def is_held(file: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def this_process() -> str:
+    """Identifies this process among those of all machines, for as long as machines run."""
+    return f"{_machine()}:{os.getpid()}:{_start(os.getpid())}"
+
+
+def has_ended(process: str) -> bool:
+    """Whether a process that `this_process` identified is known to have ended: on this machine
+    since its last boot. Of other machines, nothing is known."""
+    machine, pid, start = process.rsplit(":", 2)
+    return machine == _machine() and _start(int(pid)) != start
+
+
+def _machine() -> str:
+    """This boot of this kernel, and the namespace that process ids are counted in."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"
+
+
+def _start(pid: int) -> str:
+    """When a process started, in clock ticks; empty where it has ended."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in "ZX" else fields[18]

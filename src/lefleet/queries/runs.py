@@ -143,10 +143,10 @@ class RunReader:
             last = newest.get(run)
             moment = (last.id, last.at) if last else (0, 0.0)
             row, state = self._read(run, moment)
-            controlled = is_controlled(self.workdir / run)
-            status = status_of(row, state, self.workdir / run, controlled=controlled)
+            host = self.ledger.controllers.host(run)
+            status = status_of(row, state, self.workdir / run, host)
             known = state if isinstance(state, RunState) else None
-            found.append(RunReading(row, controlled, status, known, moment[1]))
+            found.append(RunReading(row, status.controlled, status, known, moment[1]))
         return found
 
     def _read(self, run: str, moment: _Moment) -> tuple[RunRow, RunState | BadInput]:
@@ -170,7 +170,7 @@ class RunReader:
     def _word(self, head: RunHead) -> RunWord:
         """Without reading the run: one that cannot be read has the state of the ledger."""
         if head.state == "running" and is_interrupted(
-            head, is_controlled=is_controlled(self.workdir / head.id)
+            head, is_controlled=is_controlled(self.ledger, head.id)
         ):
             return "interrupted"
         return msgspec.convert(head.state, RunWord)

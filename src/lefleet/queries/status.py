@@ -9,7 +9,6 @@ import msgspec
 from lefleet.errors import BadInput
 from lefleet.ledger import ApprovalRow, Ledger, RunRow
 from lefleet.loop.activity import activity_of_state, is_interrupted
-from lefleet.loop.runs import is_controlled
 from lefleet.loop.state import RunState, read_state
 from lefleet.loop.status import status_of_state
 from lefleet.queries.words import progress_text
@@ -101,6 +100,8 @@ class RunStatus(Strict, frozen=True, kw_only=True):
     blessed: str | None
     blessed_path: str | None
     controlled: bool
+    host: str | None
+    """Machine that the controller is running on."""
     interrupted: bool
     now: NowStatus | None
     problem: str
@@ -129,14 +130,15 @@ def run_status(ledger: Ledger, workdir: Path, row: RunRow) -> RunStatus:
     except BadInput as error:
         state = error
     folder = workdir / row.id
-    return status_of(row, state, folder, controlled=is_controlled(folder))
+    return status_of(row, state, folder, ledger.controllers.host(row.id))
 
 
-def status_of(
-    row: RunRow, state: RunState | BadInput, folder: Path, *, controlled: bool
-) -> RunStatus:
+def status_of(row: RunRow, state: RunState | BadInput, folder: Path, host: str | None) -> RunStatus:
+    """`host` is the machine that the run's controller is running on, if it has one."""
+    controlled = host is not None
     about: dict[str, Any] = {
         "controlled": controlled,
+        "host": host,
         "interrupted": is_interrupted(row, is_controlled=controlled),
         "now": None,
         "problem": "",

@@ -162,6 +162,9 @@ class RunConfig(Strict, frozen=True, kw_only=True):
     """Where to log the run's series, beside LeFleet's own files; with wandb, LeRobot logs its
     trainings there too."""
     executor: ExecutorPlan = ExecutorPlan()
+    ledger: str = ""
+    """Postgres database of a new work folder, for instance postgresql+psycopg://lab@db/lefleet.
+    Empty: the ledger that the work folder has, or a file in it."""
     budgets: Budgets = Budgets()
     max_attempts: Positive = 3
     """Attempts at one stage before the run stops and asks for help."""

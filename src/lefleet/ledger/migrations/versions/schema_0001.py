@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -34,7 +35,7 @@ Table(
     Column("state", String, nullable=False),
     Column("reason", String, nullable=False, server_default=""),
     Column("config", JSON, nullable=False),
-    Column("stop_requested", Boolean, nullable=False, server_default=text("0")),
+    Column("stop_requested", Boolean, nullable=False, server_default=false()),
     Column("created_at", Float, nullable=False),
     Column("resumed_at", Float, nullable=False),
     Column("resumed_after", Integer, nullable=False, server_default=text("0")),

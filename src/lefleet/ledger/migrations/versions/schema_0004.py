@@ -1,7 +1,7 @@
 """Labels of recorded episodes, who edited knowledge pages, and events found by their kind."""
 
 from alembic import op
-from sqlalchemy import Boolean, Column, Float, Index, Integer, String, text
+from sqlalchemy import Boolean, Column, Float, Index, Integer, String, false, text
 
 revision = "0004"
 down_revision = "0003"
@@ -15,12 +15,12 @@ def upgrade() -> None:
         Column("dataset", String, nullable=False),
         Column("episode", Integer, nullable=False),
         Column("success", Boolean),
-        Column("is_undo", Boolean, nullable=False, server_default=text("0")),
+        Column("is_undo", Boolean, nullable=False, server_default=false()),
         Column("source", String, nullable=False),
         Column("who", String, nullable=False),
         Column("note", String, nullable=False, server_default=""),
         Column("at", Float, nullable=False),
-        Column("is_written", Boolean, nullable=False, server_default=text("0")),
+        Column("is_written", Boolean, nullable=False, server_default=false()),
         Index("label_of_episode", "dataset", "episode"),
         Index(
             "unwritten_label",
