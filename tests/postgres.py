@@ -19,7 +19,7 @@ from sqlalchemy import URL, make_url
 
 from lefleet.ledger import postgres
 from lefleet.ledger.connect import upgrade
-from lefleet.ledger.lease import Fence
+from lefleet.ledger.lease import LeaseFence
 
 USER = "lefleet"
 GUARDED = "guarded"
@@ -67,7 +67,7 @@ class PostgresServer:
         self.start()
         self.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{PASSWORD}'")
         self.execute(f"CREATE DATABASE {_TEMPLATE}")
-        engines = postgres.writing(self.url(_TEMPLATE), Fence())
+        engines = postgres.writing(self.url(_TEMPLATE), LeaseFence())
         upgrade(engines)
         engines.writes.dispose()
 

@@ -300,7 +300,7 @@ def test_the_process_of_a_stage_may_be_killed_more_often_than_it_may_fail(failin
 
 
 def test_a_stage_whose_process_is_always_killed_fails_the_run(failing, monkeypatch):
-    monkeypatch.setattr(module, "MAX_GONE", 3)
+    monkeypatch.setattr("lefleet.loop.attempts.MAX_GONE", 3)
     run = failing(*[("", StageGone("was killed by SIGKILL"))] * 3)
     assert run.ended() == ("failed", "collect of cycle 0: was killed by SIGKILL")
 

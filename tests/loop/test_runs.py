@@ -125,6 +125,8 @@ def test_the_last_log_line_is_that_of_the_newest_controller(tmp_path, monkeypatc
 
 
 def test_a_controller_that_outlives_its_starter_is_no_leak(tmp_path, recwarn):
+    gc.collect()
+    recwarn.clear()  # What other tests left.
     start_controller(tmp_path, "unknown")
     gc.collect()
     assert [one.message for one in recwarn if one.category is ResourceWarning] == []

@@ -24,7 +24,7 @@ from lefleet.ledger.control import LOCK as CONTROLLER_LOCK
 from lefleet.ledger.control import FileLocks
 from lefleet.ledger.engines import Engines, revision
 from lefleet.ledger.file_system import require_local
-from lefleet.ledger.lease import Fence, Leases
+from lefleet.ledger.lease import LeaseFence, Leases
 from lefleet.ledger.store import Ledger
 from lefleet.process import is_held
 
@@ -89,7 +89,7 @@ def read_ledger(workdir: Path) -> Ledger:
     if pointer is None:
         return Ledger(*engines, FileLocks(workdir))
     _require_same_folder(engines.reads, pointer, workdir)
-    return Ledger(*engines, Leases(*engines, Fence()))
+    return Ledger(*engines, Leases(*engines, LeaseFence()))
 
 
 def require_ledger(workdir: Path, url: str) -> str:
@@ -160,7 +160,7 @@ def controlled_runs(workdir: Path) -> list[str]:
 def _open_server(
     workdir: Path, pointer: LedgerPointer, *, migrate: bool, patience_s: float
 ) -> Ledger:
-    fence = Fence()
+    fence = LeaseFence()
     engines = postgres.writing(pointer.url, fence, patience_s)
     leases = Leases(*engines, fence)
     found = revision(engines.reads)

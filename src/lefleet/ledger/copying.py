@@ -25,7 +25,7 @@ from lefleet.ledger.address import (
 from lefleet.ledger.connect import claim, controlled_runs, owner_of, upgrade, work_folder
 from lefleet.ledger.engines import Engines, revision
 from lefleet.ledger.file_system import require_local
-from lefleet.ledger.lease import Fence, Leases, controller_lease
+from lefleet.ledger.lease import LeaseFence, Leases, controller_lease
 
 KEPT = f"{FILE}.copied"
 """The file of a ledger that is on a server now."""
@@ -72,7 +72,7 @@ def _to_server(workdir: Path, url: str) -> LedgerCopy:
     with ExitStack() as ends:
         lock = ends.enter_context((workdir / sqlite.LOCK).open("w"))
         sqlite.wait_for_lock(lock, workdir, fcntl.LOCK_EX)
-        file, server = sqlite.writing(path), postgres.writing(url, Fence())
+        file, server = sqlite.writing(path), postgres.writing(url, LeaseFence())
         for one in (file, server):
             ends.callback(one.writes.dispose)
         _require_idle(controlled_runs(workdir))
@@ -102,7 +102,7 @@ def _to_file(url: str, workdir: Path) -> LedgerCopy:
     with ExitStack() as ends:
         lock = ends.enter_context((workdir / sqlite.LOCK).open("w"))
         sqlite.wait_for_lock(lock, workdir, fcntl.LOCK_EX)
-        server, file = postgres.writing(url, Fence()), sqlite.writing(path)
+        server, file = postgres.writing(url, LeaseFence()), sqlite.writing(path)
         for one in (file, server):
             ends.callback(one.writes.dispose)
         owner = owner_of(server.reads) if revision(server.reads) else None
@@ -110,7 +110,7 @@ def _to_file(url: str, workdir: Path) -> LedgerCopy:
             raise BadInput(
                 f"source: {shown(url)} is not the ledger of {workdir}.", "Check its ledger.json."
             )
-        _require_idle(Leases(*server, Fence()).running())
+        _require_idle(Leases(*server, LeaseFence()).running())
         rows = _copy(server, shown(url), file, str(path))
         (workdir / POINTER).unlink()
     return LedgerCopy(url, str(path), rows)

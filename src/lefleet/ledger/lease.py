@@ -54,7 +54,7 @@ controller_lease = Table(
 _NOW = cast(func.extract("epoch", func.clock_timestamp()), Float)
 
 
-class Fence:
+class LeaseFence:
     """What every write through one ledger must stand on: nothing, or a lease that still holds."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Fence:
 class Leases:
     """A row for each run that ever had a controller."""
 
-    def __init__(self, engine: Engine, reads: Engine, fence: Fence) -> None:
+    def __init__(self, engine: Engine, reads: Engine, fence: LeaseFence) -> None:
         self._engine = engine
         self._reads = reads
         self._fence = fence

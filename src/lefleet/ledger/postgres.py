@@ -21,7 +21,7 @@ from lefleet.errors import BadInput, LedgerUnavailable, LeFleetError
 from lefleet.ledger import engines
 from lefleet.ledger.address import require_driver, shown
 from lefleet.ledger.engines import READS, Engines
-from lefleet.ledger.lease import Fence
+from lefleet.ledger.lease import LeaseFence
 
 PATIENCE_S = 15.0
 """How long a process that was connected once waits for the server to come back."""
@@ -49,7 +49,7 @@ _HOPELESS = {
 """What waiting does not help against, by what libpq says of it; and what does help."""
 
 
-def writing(url: str, fence: Fence, patience_s: float = 0.0) -> Engines:
+def writing(url: str, fence: LeaseFence, patience_s: float = 0.0) -> Engines:
     """Every write stands on the fence. A first connection waits for the server this long."""
     return _engines(url, fence, patience_s, may_write=True)
 
@@ -57,10 +57,10 @@ def writing(url: str, fence: Fence, patience_s: float = 0.0) -> Engines:
 @cache
 def reading(url: str) -> Engines:
     """One for a process, from any thread: it keeps a few connections open."""
-    return _engines(url, Fence(), 0.0, may_write=False)
+    return _engines(url, LeaseFence(), 0.0, may_write=False)
 
 
-def _engines(url: str, fence: Fence, patience_s: float, *, may_write: bool) -> Engines:
+def _engines(url: str, fence: LeaseFence, patience_s: float, *, may_write: bool) -> Engines:
     require_driver()
     link = _Link(url, patience_s)
     engine = create_engine(

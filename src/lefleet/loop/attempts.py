@@ -3,12 +3,19 @@
 import time
 from pathlib import Path
 
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, ChildKilled, Denied, LeFleetError
 from lefleet.executors import Executor
 from lefleet.ledger import AttemptRow, Ledger
 from lefleet.ledger.store import UNSEEN
+from lefleet.loop.limits import attempts_used
 from lefleet.loop.requests import stage_folder
-from lefleet.loop.stage_process import JOURNALS, last_sign_of_life
+from lefleet.loop.stage_process import (
+    JOURNALS,
+    StageCancelled,
+    StageGone,
+    last_sign_of_life,
+)
+from lefleet.loop.steps import EndRun
 from lefleet.records import (
     CheckpointRecord,
     ComparisonRecord,
@@ -26,6 +33,10 @@ from lefleet.stages.folder import (
     read_request,
     set_aside,
 )
+
+MAX_GONE = 50
+"""Attempts at one stage whose own process was killed and that recorded nothing new, before the run
+fails."""
 
 
 class Attempts:
@@ -93,6 +104,38 @@ class Attempts:
         """Close an attempt that brought no record; without `ended_at` it ended now."""
         amount = recorded(self._stage(attempt))
         self._ledger.end_attempt(attempt, state, error, recorded=amount, ended_at=ended_at)
+
+    def conclude(
+        self,
+        attempt: AttemptRow,
+        error: StageCancelled | StageGone | LeFleetError,
+        *,
+        after: int,
+        most: int,
+    ) -> EndRun | None:
+        """Close an attempt that brought no record; ends the run where no other may follow: `most`
+        may fail, of those behind the attempt `after`."""
+        if isinstance(error, StageCancelled) and error.cancellation.kind != "hang":
+            self.close(attempt, "cancelled", str(error))
+            is_budget = error.cancellation.kind == "budget"
+            return EndRun("finished", str(error)) if is_budget else None
+        state = "killed" if isinstance(error, ChildKilled) else "failed"
+        state = "gone" if isinstance(error, StageGone) else state
+        self.close(attempt, state, str(error))
+        made = self.of(attempt.cycle, attempt.stage)
+        if state == "gone":
+            is_last = attempts_used(made, after, "gone") >= MAX_GONE
+        else:
+            used = attempts_used(made, after, "failed", "killed")
+            is_last = used >= most or isinstance(error, BadInput)
+        if isinstance(error, Denied):
+            raise error
+        if not is_last:
+            return None
+        if attempt.stage in ("improve", "propose"):
+            self.close(attempt, "skipped", str(error), made[-1].ended_at)
+            return None
+        return EndRun("failed", f"{attempt.stage} of cycle {attempt.cycle}: {error}")
 
     def abandon(self, attempt: AttemptRow) -> None:
         """Close an attempt that ended while no controller was running."""

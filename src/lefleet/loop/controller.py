@@ -12,14 +12,13 @@ from lefleet.cluster.jobs import ClusterUnreachable
 from lefleet.constitution import reinstated
 from lefleet.errors import (
     BadInput,
-    ChildKilled,
     Denied,
     LeaseLost,
     LedgerUnavailable,
     LeFleetError,
 )
 from lefleet.executors import for_plan
-from lefleet.ledger import ApprovalRow, AttemptRow, RunRow, open_ledger
+from lefleet.ledger import ApprovalRow, RunRow, open_ledger
 from lefleet.ledger.journal import EventJournal
 from lefleet.loop.approvals import (
     ApprovalQuestion,
@@ -32,7 +31,7 @@ from lefleet.loop.approvals import (
 from lefleet.loop.attempts import Attempts
 from lefleet.loop.decide import make_decision
 from lefleet.loop.diagnosis import write_diagnosis
-from lefleet.loop.limits import attempts_used, backoff_s, reached, usage, would_exceed
+from lefleet.loop.limits import backoff_s, reached, usage, would_exceed
 from lefleet.loop.outlook import Outlook
 from lefleet.loop.preload import NOTE, Preload
 from lefleet.loop.proposals import Proposals
@@ -58,9 +57,6 @@ _SERVER_WAIT_S = 600.0
 """How long a controller waits for a ledger whose server does not answer."""
 _MAX_FAILURES = 100
 """Of the ledger's server during the life of a controller, before that gives up."""
-MAX_GONE = 50
-"""Attempts at one stage whose own process was killed and that recorded nothing new, before the run
-fails."""
 
 
 class Controller:
@@ -325,7 +321,9 @@ class Controller:
             raise  # They say nothing of the stage, which goes on.
         except (StageCancelled, StageGone, LeFleetError) as error:
             attempt = self._attempts.current(cycle, stage, request)
-            return self._stage_ended(attempt, error)
+            return self._attempts.conclude(
+                attempt, error, after=self._after(), most=self._config.max_attempts
+            )
         self._attempts.commit(self._attempts.current(cycle, stage, request), record)
         return None
 
@@ -334,32 +332,6 @@ class Controller:
         budgets, used = state.config.budgets, usage(state, self._wall_s())
         planned = would_exceed(budgets, used, request, count_tasks(self._config))
         return reached(budgets, used) or planned
-
-    def _stage_ended(
-        self, attempt: AttemptRow, error: StageCancelled | StageGone | LeFleetError
-    ) -> EndRun | None:
-        """Close an attempt that brought no record; ends the run where no other may follow."""
-        if isinstance(error, StageCancelled) and error.cancellation.kind != "hang":
-            self._attempts.close(attempt, "cancelled", str(error))
-            is_budget = error.cancellation.kind == "budget"
-            return EndRun("finished", str(error)) if is_budget else None
-        state = "killed" if isinstance(error, ChildKilled) else "failed"
-        state = "gone" if isinstance(error, StageGone) else state
-        self._attempts.close(attempt, state, str(error))
-        made = self._attempts.of(attempt.cycle, attempt.stage)
-        if state == "gone":
-            is_last = attempts_used(made, self._after(), "gone") >= MAX_GONE
-        else:
-            used = attempts_used(made, self._after(), "failed", "killed")
-            is_last = used >= self._config.max_attempts or isinstance(error, BadInput)
-        if isinstance(error, Denied):
-            raise error
-        if not is_last:
-            return None
-        if attempt.stage in ("improve", "propose"):
-            self._attempts.close(attempt, "skipped", str(error), made[-1].ended_at)
-            return None
-        return EndRun("failed", f"{attempt.stage} of cycle {attempt.cycle}: {error}")
 
     def _after(self) -> int:
         return self._row().resumed_after
