@@ -189,7 +189,7 @@ def difference(path: EvidencePath) -> Options:
         yAxis=_axis("points", min=-100, max=100),
         series=[
             {**_bound(AT_MOST, pairs, high, tone["accent"]), "markLine": zero},
-            _bound(AT_LEAST, pairs, low, tone["accent"]),
+            _bound(AT_LEAST, pairs, low, tone["accent"], is_below=True),
         ],
     )
 
@@ -251,8 +251,8 @@ def _bound(
     *,
     is_below: bool = False,
 ) -> Options:
-    """A bound with a label behind its end, above it, clear of the axis. Of two that may end
-    together, one has its label below."""
+    """A bound with a label behind its end, above it, clear of the axis; or below it, where the
+    label would meet another one or the line at 0."""
     line = _line(style.name, x, y, colour)
     line["lineStyle"]["type"] = list(style.dashes)
     line["endLabel"] = {
@@ -261,9 +261,6 @@ def _bound(
         "color": colour,
         "fontFamily": FONT,
         "fontSize": 12,
-        # Over lines of the grid.
-        "backgroundColor": colours()["surface"],
-        "padding": [0, 2],
         "distance": 6,
         "offset": [0, 6 if is_below else -6],
     }
