@@ -20,6 +20,8 @@ _TIMEOUT_S = 10.0
 _MOST_BYTES = 10_000_000
 _STARTING = "PENDING"
 _RUNNING = "RUNNING"
+_NO_SUCH_JOB = "does not exist"
+"""What Ray says of one; anything else may say 404 too, such as a proxy whose head is away."""
 _STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
 """Seconds between SIGTERM and SIGKILL of a job; Ray's own 3 are too short for a training."""
 _HELP = (
@@ -113,7 +115,7 @@ class Jobs:
         return str(said.get("logs", ""))
 
     def _ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
-        """The answer; None where there is nothing under `path`. With the cluster's token, unless
+        """The answer; None where Ray knows no such job. With the cluster's token, unless
         another one is given. What speaks HTTP is imported here: every command imports this module.
         """
         from http.client import HTTPException
@@ -129,19 +131,24 @@ class Jobs:
             data=None if body is None else msgspec.json.encode(body),
             headers={"Content-Type": "application/json"} | authorization,
         )
+        # The token goes to the cluster alone: not to a proxy, and not where an answer points to.
+        opener = urls.OpenerDirector()
+        for handler in (urls.HTTPHandler, urls.HTTPSHandler, urls.HTTPErrorProcessor):
+            opener.add_handler(handler())
+        opener.add_handler(urls.HTTPDefaultErrorHandler())
         try:
-            with urls.urlopen(asked, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            with opener.open(asked, timeout=_TIMEOUT_S) as answer:
                 return msgspec.json.decode(answer.read(_MOST_BYTES) or b"null")
         except HTTPError as error:
             with error:
-                if error.code == 404:
-                    return None
-                if error.code in (401, 403):
-                    wrong = "wants a token" if error.code == 401 else "refuses the token"
-                    problem = f"executor.address: the cluster at {self.address} {wrong}."
-                    raise BadInput(problem, _HELP) from error
                 said = error.read(2000).decode(errors="replace").strip().splitlines()
-                raise self._unreachable((said or [error.reason])[-1]) from error
+            if error.code == 404 and any(_NO_SUCH_JOB in line for line in said):
+                return None
+            if error.code in (401, 403):
+                wrong = "wants a token" if error.code == 401 else "refuses the token"
+                problem = f"executor.address: the cluster at {self.address} {wrong}."
+                raise BadInput(problem, _HELP) from error
+            raise self._unreachable((said or [error.reason])[-1]) from error
         except (OSError, HTTPException, msgspec.DecodeError) as error:
             raise self._unreachable(getattr(error, "reason", error)) from error
 

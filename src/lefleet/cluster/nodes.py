@@ -110,11 +110,16 @@ def up(
     detached: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> LocalCluster:
-    """Start a cluster, or return the one that runs. Sets variables of this process, which its nodes
-    inherit."""
+    """Start a cluster, or return the one that runs; BadInput where that has another number of
+    nodes. Sets variables of this process, which its nodes inherit."""
     folder = workdir / FOLDER
     if (running := read_cluster(workdir)) is not None:
         if processes_of(folder):
+            if running.nodes != nodes:
+                raise BadInput(
+                    f"nodes: a cluster with --nodes {running.nodes} runs already.",
+                    "End it first: lefleet cluster down.",
+                )
             return running
         _forget(folder, running)
     require_ray()
@@ -132,14 +137,21 @@ def up(
     )
     (folder / _STATE).write_bytes(encode(cluster))
     set_variables(folder, cluster)
-    starter = NodeStarter(cluster, folder, detached=detached)
+    try:
+        _start(NodeStarter(cluster, folder, detached=detached), cluster, tell)
+    except BaseException:
+        down(workdir)
+        raise
+    return cluster
+
+
+def _start(starter: "NodeStarter", cluster: LocalCluster, tell: Callable[[str], None]) -> None:
     started = [starter.head()]
     tell("waiting for the head")
     wait_until_ready(cluster, 1, lambda: _has_exited(started))
-    started += [starter.node(number) for number in range(1, nodes)]
+    started += [starter.node(number) for number in range(1, cluster.nodes)]
     tell("waiting for all nodes")
-    wait_until_ready(cluster, nodes, lambda: _has_exited(started))
-    return cluster
+    wait_until_ready(cluster, cluster.nodes, lambda: _has_exited(started))
 
 
 def set_variables(folder: Path, cluster: LocalCluster) -> None:

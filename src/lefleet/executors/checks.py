@@ -26,9 +26,10 @@ from lefleet.process import is_held, require_allowed
 from lefleet.process.liveness import take_lock
 from lefleet.records import decode, encode
 from lefleet.records.border import Strict
-from lefleet.records.executor import ExecutorPlan, StageResources
+from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
 
-_STAGES = ("collect", "train", "evaluate", "gate", "improve", "propose", "worker")
+_WITH_WORKERS: tuple[Claimant, ...] = ("collect", "evaluate", "gate", "improve")
+_STAGES: tuple[Claimant, ...] = (*_WITH_WORKERS, "train", "propose", "worker")
 _NONCE = "nonce"
 _LOCK = "lock"
 _REPORT = "report.json"
@@ -64,6 +65,8 @@ def examine_cluster(plan: ExecutorPlan, workdir: Path) -> ClusterFindings:
             raise BadInput(f"workdir: node {node.name} {node.problem}.", _SHARE)
     for claimant in _STAGES:
         _require_room(claimant, resources_of(plan, claimant), nodes)
+    for claimant in _WITH_WORKERS:
+        _require_workers(claimant, plan, nodes)
     count = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
     cpus = sum(node.resources.get("CPU", 0.0) for node in nodes)
     gpus = sum(node.resources.get("GPU", 0.0) for node in nodes)
@@ -90,6 +93,20 @@ def _require_room(claimant: str, wanted: StageResources, nodes: Sequence[NodeRep
         f"executor.resources.{claimant}: no node has {asked}.",
         "Ask for less, or start nodes that have it.",
     )
+
+
+def _require_workers(claimant: Claimant, plan: ExecutorPlan, nodes: Sequence[NodeReport]) -> None:
+    """Beside a stage there must be room for one of its workers, or it waits for ever."""
+    stage, worker = resources_of(plan, claimant), resources_of(plan, "worker")
+    for name in ("CPU", "GPU"):
+        there = sum(node.resources.get(name, 0.0) for node in nodes)
+        pair = (stage.cpus, worker.cpus) if name == "CPU" else (stage.gpus, worker.gpus)
+        if all(pair) and sum(pair) > there:
+            raise BadInput(
+                f"executor.resources.{claimant}: with {pair[0]:g} {name} it leaves no room for a "
+                f"worker, which asks for {pair[1]:g}: the cluster has {there:g}.",
+                "Ask for less: the stage's own process does little, its workers step the episodes.",
+            )
 
 
 def _probe(jobs: Jobs, workdir: Path) -> list[NodeReport]:

@@ -17,7 +17,7 @@ from lefleet.cluster.fence import FENCE, Fence, close_fence, read_fence, write_f
 from lefleet.cluster.jobs import ClusterJob, ClusterUnreachable, Jobs
 from lefleet.cluster.pools import pool_variables
 from lefleet.cluster.transfer import body_environment
-from lefleet.errors import StageFailed
+from lefleet.errors import BadInput, StageFailed
 from lefleet.executors.driver import GRACE_S, OUTDATED, driver_argv
 from lefleet.executors.seam import BodyState, LockedBody, StageBody
 from lefleet.process import require_allowed
@@ -105,11 +105,11 @@ class RayExecutor:
                 time.sleep(0.2)
 
     def _is_at_work(self, name: str) -> bool:
-        job = self._jobs.find(name)
+        job = _known(self._jobs, name)
         return job is not None and not job.has_ended and not job.is_pending
 
     def _is_alive(self, name: str) -> bool:
-        job = self._jobs.find(name)
+        job = _known(self._jobs, name)
         return job is not None and not job.has_ended
 
 
@@ -131,7 +131,7 @@ class JobBody:
             self._looked = now
             # A head that is restarted answers again; until then the body may be at work.
             with suppress(ClusterUnreachable):
-                self._state = self._state_of(self._jobs.find(self._name))
+                self._state = self._state_of(_known(self._jobs, self._name))
             if self._state.phase == "waiting" and now - self._told >= _TELL_EVERY_S:
                 # Also a sign of life: a full cluster is not a stage that hangs.
                 self._told = now
@@ -157,6 +157,15 @@ class JobBody:
             said = self._jobs.log(self._name)
             with log.open("a") as file:
                 file.writelines(f"{line}\n" for line in said.splitlines())
+
+
+def _known(jobs: Jobs, name: str) -> ClusterJob | None:
+    """The job of a run that has begun. A token that the cluster refuses for a while, as when its
+    file is replaced, says nothing about the job."""
+    try:
+        return jobs.find(name)
+    except BadInput as error:
+        raise ClusterUnreachable(error.problem, error.remedy) from error
 
 
 def ended(job: ClusterJob) -> BodyState:

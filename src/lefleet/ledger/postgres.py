@@ -114,6 +114,7 @@ class _Link:
     def __init__(self, url: str, patience_s: float) -> None:
         self._url = url
         self._patience_s = patience_s
+        self._was_there = False
 
     def connect(self, connect: Callable[[], Any]) -> Any:
         from psycopg import OperationalError
@@ -124,7 +125,8 @@ class _Link:
                 connection = connect()
             except OperationalError as error:
                 said = _first_line(error)
-                if (remedy := _remedy(said)) is not None:
+                # A server that was there before is being restarted; its name may be gone meanwhile.
+                if not self._was_there and (remedy := _remedy(said)) is not None:
                     raise BadInput(
                         f"ledger: {shown(self._url)} refuses the connection: {said}.", remedy
                     ) from error
@@ -136,6 +138,7 @@ class _Link:
                 time.sleep(wait_s * random.uniform(0.5, 1.0))
                 wait_s = min(2 * wait_s, 2.0)
             else:
+                self._was_there = True
                 self._patience_s = max(self._patience_s, PATIENCE_S)
                 return connection
 

@@ -5,7 +5,6 @@ import time
 import traceback
 from contextlib import closing
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 from lefleet.cluster.jobs import ClusterUnreachable
@@ -97,16 +96,18 @@ class Controller:
             if not is_mine:
                 return 0
             self._folder.mkdir(parents=True, exist_ok=True)
-            for failures in count(1):
+            failures = 0
+            while True:
                 try:
+                    if failures:
+                        self._read()
                     return self._until_the_end()
                 except LedgerUnavailable as error:
+                    failures += 1
                     if failures == _MAX_FAILURES:
                         raise
                     sys.stderr.write(f"{NOTE} {error} Reading the run again.\n")
                     time.sleep(_POLL_S)
-                    self._read()
-        return 0
 
     def _until_the_end(self) -> int:
         with reinstated(), EventJournal(self._ledger, self._run, self._folder) as events:
@@ -184,7 +185,7 @@ class Controller:
                 case Decide(cycle):
                     self._decide(state, cycle)
                 case RunStage(cycle, stage):
-                    return self._stage(state, events, cycle, stage)
+                    return self._stage_or_wait(state, events, cycle, stage)
         except Denied as error:
             return self._denied(error, state)
         except BadInput as error:
@@ -248,6 +249,19 @@ class Controller:
         self._ledger.record_decision(self._run, decision)
         self._outlook.refresh()
 
+    def _stage_or_wait(
+        self, state: RunState, events: EventJournal, cycle: int, stage: str
+    ) -> EndRun | None:
+        """While its cluster does not answer, nothing is known of a stage, and its attempt stays
+        open: later the job is found there, or is gone."""
+        try:
+            return self._stage(state, events, cycle, stage)
+        except ClusterUnreachable as error:
+            self._attempts.note_wait(cycle, stage, str(error))
+            # Read the ledger again meanwhile: a stop may be requested.
+            time.sleep(_POLL_S)
+            return None
+
     def _stage(
         self, state: RunState, events: EventJournal, cycle: int, stage: str
     ) -> EndRun | None:
@@ -263,13 +277,7 @@ class Controller:
                 return None
             case EndRun() as end:
                 return end
-        try:
-            is_running = self._executor.find(folder) is not None
-        except ClusterUnreachable as error:
-            self._attempts.note_wait(cycle, stage, str(error))
-            # Read the ledger again meanwhile: a stop may be requested.
-            time.sleep(_POLL_S)
-            return None
+        is_running = self._executor.find(folder) is not None
         left = self._attempts.unfinished()
         if not is_running and not (folder / RECORD).exists():
             for attempt in left:
@@ -317,7 +325,7 @@ class Controller:
                 on_launch=on_launch,
                 on_wait=on_wait,
             )
-        except (LedgerUnavailable, LeaseLost):
+        except (LedgerUnavailable, LeaseLost, ClusterUnreachable):
             raise  # They say nothing of the stage, which goes on.
         except (StageCancelled, StageGone, LeFleetError) as error:
             attempt = self._attempts.current(cycle, stage, request)

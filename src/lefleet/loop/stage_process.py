@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lefleet.cluster.jobs import ClusterUnreachable
 from lefleet.executors import Executor, StageBody
 from lefleet.ledger import Ledger
 from lefleet.loop.limits import reached, usage
@@ -62,15 +61,13 @@ def carry_out(
     `must_end` is asked a few times a second whether, and why, the stage must end.
     `on_launch` is called before a body is started, and not when one is attached to; it returns
     the number of the attempt. `on_wait` is called as often as `must_end` while a body that was
-    asked for waits for what it needs, with what that is.
+    asked for waits for what it needs, with what that is. Raises ClusterUnreachable where it is not
+    known whether a body was begun.
     """
     if (record := committed(folder, request)) is not None:
         return record
     before = oom_kills()
-    try:
-        body = _begun(request, folder, executor, on_launch)
-    except ClusterUnreachable as error:
-        raise StageGone(str(error)) from error
+    body = _begun(request, folder, executor, on_launch)
     while (state := body.look()).phase != "ended":
         if state.phase == "waiting":
             on_wait(state.words)
