@@ -66,24 +66,28 @@ class Zygote:
             if how["stderr"] == subprocess.STDOUT:
                 fds[2] = fds[1]
             socket.send_fds(zygote, [json.dumps(order).encode()], fds)
-            while "pid" not in (said := self._said(zygote)):
+            while True:
+                said, handles = self._said(zygote)
+                if handles:
+                    break
                 self._codes[said["exited"]] = said["code"]
         for one in streams:
             one.hand_over()
-        return Child(self, argv, said["pid"], *(one.ours for one in streams))
+        return Child(self, argv, said["pid"], handles[0], *(one.ours for one in streams))
 
     def code_of(self, pid: int) -> int:
         """Of a child that has exited."""
         with self._lock:
             while pid not in self._codes:
-                said = self._said(self._connected())
+                said, _ = self._said(self._connected())
                 self._codes[said["exited"]] = said["code"]
-            return self._codes[pid]
+            return self._codes.pop(pid)
 
-    def _said(self, zygote: socket.socket) -> dict[str, int]:
-        message = zygote.recv(_LARGEST)
+    def _said(self, zygote: socket.socket) -> tuple[dict[str, int], list[int]]:
+        """A message: of a new child with its handle, or of an exit."""
+        message, handles, _, _ = socket.recv_fds(zygote, _LARGEST, 1)
         assert message, "the zygote has exited"
-        return json.loads(message)
+        return json.loads(message), handles
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
@@ -143,6 +147,7 @@ class Child:
         zygote: Zygote,
         argv: Sequence[str],
         pid: int,
+        handle: int,
         stdin: IO[bytes] | None,
         stdout: IO[bytes] | None,
         stderr: IO[bytes] | None,
@@ -151,7 +156,7 @@ class Child:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.returncode: int | None = None
         self._zygote = zygote
-        self._exit = os.pidfd_open(pid)
+        self._exit = handle
 
     def poll(self) -> int | None:
         return self._wait(0)
@@ -235,7 +240,10 @@ def main() -> None:
         running[made.pid] = made
         for fd in fds:
             os.close(fd)
-        orders.send(json.dumps({"pid": made.pid}).encode())
+        # Opened before it is reaped: its id cannot be another's yet.
+        handle = os.pidfd_open(made.pid)
+        socket.send_fds(orders, [json.dumps({"pid": made.pid}).encode()], [handle])
+        os.close(handle)
 
 
 if __name__ == "__main__":

@@ -103,9 +103,12 @@ SETTLE = "To settle it: if A and B really differ by the +50.0 points seen here, 
         (
             {"needed_pairs": 240},
             "about 240 new pairs show it 8 times in 10. Ask again with "
-            "--max-pairs 240: it runs fresh pairs.",
+            "--max-pairs 240 --alpha 0.03: it runs fresh pairs.",
         ),
-        ({"needed_pairs": 240, "min_effect": 0.6}, "--max-pairs 240 --min-effect 0.5:"),
+        (
+            {"needed_pairs": 240, "min_effect": 0.6},
+            "--max-pairs 240 --min-effect 0.5 --alpha 0.03:",
+        ),
         (
             {"needed_pairs": 240, "candidate_path": ""},
             "about 240 new pairs show it 8 times in 10. Judge them alone, without those used here.",

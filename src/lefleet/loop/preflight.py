@@ -1,7 +1,8 @@
 """What is tried out before a run begins or continues, so that it does not fail hours later.
 
 `lefleet run`, `run --plan` and `doctor -c` make the same checks. An environment of LeRobot is made
-in a child process; for runs in LeFleet's own simulation none is started.
+in a child process; for runs in LeFleet's own simulation one is started only to render an image,
+where policies see.
 """
 
 import sys
@@ -163,7 +164,11 @@ def _parts(config: RunConfig, rules: Rules, progress: Progress) -> Iterator[Chec
             yield refused(error)
         else:
             yield CheckResult(name=f"{field}.policy_type", state="ok", found=family)
-    if not config.evaluate.env and (cameras := _rendered(source, info)):
+    cameras = {} if config.evaluate.env else _rendered(source, info)
+    if cameras and not config.executor.is_here:
+        found = f"{', '.join(cameras)}, by the nodes, where it was not tried"
+        yield CheckResult(name="collect.cameras", state="warning", found=found)
+    elif cameras:
         progress(Update.phase("rendering once, to see whether that works"))
         yield _cameras(cameras, rules)
     if config.evaluate.env:

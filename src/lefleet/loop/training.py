@@ -14,7 +14,7 @@ from lefleet.stages.contract import INFO, is_camera, policy_features, read_info,
 from lefleet.stages.extras import require_policy
 from lefleet.stages.normalisation import choose_mapping, require_family
 from lefleet.stages.references import checkpoint_folder, read_policy_config
-from lefleet.stages.state_only import needs_step, require_inputs_of
+from lefleet.stages.state_only import missing_input, needs_step, require_inputs_of
 from lefleet.stages.suitability import assess
 
 
@@ -76,6 +76,11 @@ def require_suitable(config: RunConfig, rung: Rung, field: str) -> None:
     if folder:
         require_inputs(folder, info["features"], rung, field, where)
     checkpoint = read_policy_config(folder) if folder else None
+    lacking = missing_input(rung.policy_type, info["features"]) if not folder else None
+    if lacking is not None and not isinstance(source, DatasetSource):
+        raise BadInput(
+            f"{field}.policy_type: {lacking[0]}", f"{lacking[1]} Or add collect.cameras."
+        )
     if isinstance(source, DatasetSource):
         assess(rung, info, Path(source.root).expanduser(), checkpoint).require("collect.root")
     with _named(field):

@@ -3,8 +3,10 @@
 from math import floor, log10
 from typing import NamedTuple
 
-from lefleet.records import ComparisonRecord, GateResult
+from lefleet.records import CompareOptions, ComparisonRecord, GateResult
 from lefleet.records.evaluate import MOST_NEEDED
+
+_USUAL = CompareOptions()
 
 
 class PolicyNames(NamedTuple):
@@ -135,8 +137,10 @@ def flags_to_settle(record: ComparisonRecord) -> str:
     if not is_unclear or not can_run or count is None or count >= MOST_NEEDED:
         return ""
     effect = _two_digits_down(abs(gate.difference))
-    smaller = f" --min-effect {effect:g}" if effect < gate.min_effect else ""
-    return f"--max-pairs {count}{smaller}"
+    asked = CompareOptions(alpha=gate.alpha_better, min_effect=min(effect, gate.min_effect))
+    smaller = f" --min-effect {asked.min_effect:g}" if asked.min_effect != _USUAL.min_effect else ""
+    level = f" --alpha {asked.alpha:g}" if asked.alpha != _USUAL.alpha else ""
+    return f"--max-pairs {count}{smaller}{level}"
 
 
 def _seen(record: ComparisonRecord, names: PolicyNames) -> str:

@@ -9,7 +9,8 @@ Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Tasks = Annotated[tuple[str, ...], Meta(min_length=1)]
-ImageSide = Annotated[int, Meta(ge=8, le=1024)]
+ImageSide = Annotated[int, Meta(ge=32, le=1024)]
+"""Of images that are recorded: the encoder of LeRobot's videos crashes on smaller ones."""
 DEFAULT_TASKS = ("easy3",)
 Level = Annotated[float, Meta(gt=0.0, le=0.5)]
 Effect = Annotated[float, Meta(gt=0.0, lt=1.0)]

@@ -199,6 +199,8 @@ class _Connected:
         self._in_force: Command | None = None
         self._began = 0.0
         self.commands = 0
+        # The first image takes seconds, and may fail: before the robot is connected, not after.
+        self._renderers.images(self.scene.world.sim, self._cameras)
 
     def accept(self, command: Command, now: float) -> None:
         self.commands += 1

@@ -7,8 +7,8 @@ sees, so whatever runs its episodes renders the same cameras in the same sizes.
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -30,6 +30,10 @@ from lefleet.sim.render import (
 IMAGES = "observation.images."
 _CONTRACT = "lefleet.json"
 _PATIENCE_S = 120.0
+_PROBE = (sys.executable, "-m", "lefleet", "graphics", "probe")
+"""A program of its own, as a process that has rendered can no longer be forked."""
+_has_rendered = Event()
+"""Whether a trial has shown that images can be rendered here: it is not repeated."""
 
 
 def asked_cameras(source: ExpertDemos | ExpertGrowth) -> CameraSizes:
@@ -116,20 +120,13 @@ def print_report() -> int:
 
 def require_rendering(cameras: CameraSizes, field: str) -> None:
     """Raise BadInput where these cameras cannot be rendered here."""
-    if cameras and (problem := _tried_problem()):
-        raise BadInput(
-            f"{field}: images of {', '.join(cameras)} cannot be rendered here. {problem}", GL_REMEDY
-        )
-
-
-@cache
-def _tried_problem() -> str:
-    """Why nothing can be rendered here, or an empty string; tried once.
-
-    By a program of its own, as a process that has rendered can no longer be forked.
-    """
+    if not cameras or _has_rendered.is_set():
+        return
+    unable = f"{field}: images of {', '.join(cameras)} cannot be rendered here."
     try:
-        argv = (sys.executable, "-m", "lefleet", "graphics", "probe")
-        return ask(argv, GraphicsReport, _PATIENCE_S).problem
+        report = ask(_PROBE, GraphicsReport, _PATIENCE_S)
     except NoReport as error:
-        return f"A trial of OpenGL {error}."
+        raise BadInput(f"{unable} A trial of OpenGL {error}.", "Try again.") from error
+    if report.problem:
+        raise BadInput(f"{unable} {report.problem}", GL_REMEDY)
+    _has_rendered.set()

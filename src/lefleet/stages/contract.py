@@ -237,7 +237,9 @@ def _is_same(features: dict[str, Any], key: str, own: dict[str, Any] = FEATURES)
     theirs, ours = features.get(key), own.get(key)
     if theirs is None or ours is None:
         return False
-    return all(_plain(theirs[part]) == _plain(ours[part]) for part in ("dtype", "shape", "names"))
+    return all(
+        _plain(theirs.get(part)) == _plain(ours[part]) for part in ("dtype", "shape", "names")
+    )
 
 
 def _plain(value: Any) -> Any:
