@@ -114,7 +114,7 @@ def _imports_lerobot(argv: Sequence[str]) -> bool:
     """Whether it is a program that a fork can stand for, and saves something by it."""
     if len(argv) < 4 or tuple(argv[:2]) != (sys.executable, "-m"):
         return False
-    return argv[3] in ("stage", "film") if argv[2] == "lefleet" else argv[2] in _PROGRAMS
+    return argv[3] == "stage" if argv[2] == "lefleet" else argv[2] in _PROGRAMS
 
 
 class _Stream:

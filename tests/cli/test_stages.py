@@ -184,7 +184,7 @@ def test_a_restart_that_is_refused_changes_nothing(lefleet, demos, tmp_path):
 def test_folders_of_a_run_are_not_restarted_by_hand(lefleet, demos, tmp_path):
     run = tmp_path / "runs" / "mine"
     (run / "cycle_0").mkdir(parents=True)
-    (run / ".controller.lock").touch()
+    (run / "events.jsonl").touch()
     folder = run / "cycle_0" / "collect"
     select(lefleet, demos, "--tasks", "push", "--out", str(folder))
     code, _, err = select(lefleet, demos, "--tasks", "push", "--out", str(folder), "--restart")

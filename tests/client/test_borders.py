@@ -44,7 +44,7 @@ PUBLIC = {
         encode_image encode_images encode_tensor matching_robots matching_servers
         observation_limits parse_key parse_robot_key slug""",
     transport: """
-        ACTION AnswerFailed Answers BadExpression BadSettings CannotOpen
+        ACTION AnswerFailed Answers BadExpression BadSettings CannotListen CannotOpen
         CertificateIdentity CloseAtExit Closed Declared Forked NoAnswer OBSERVATION Publisher Qos
         Question Reply Sample ThreadsEnded Tls Transport TransportError ZenohFailed ZenohSettings
         ZenohTransport ask_one certificate_identity certified_name is_gone

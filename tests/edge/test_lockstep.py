@@ -75,7 +75,7 @@ def local_episode(weights, seed: int) -> np.ndarray:
         action = policy.act([observation], [world.instruction])[0]
         actions.append(action)
         outcome = world.step(action)
-        observation = outcome.observation
+        observation = world.observe()
         if outcome.success:
             break
     return np.clip(np.array(actions, np.float32), -1, 1)

@@ -79,6 +79,8 @@ def _watch(folder: Path, token: str) -> int:
                     return OUTDATED
     finally:
         stop(body, GRACE_S)
+    if code and not is_current(folder, token):  # The body has seen it first.
+        return OUTDATED
     return 128 - code if code < 0 else code
 
 
