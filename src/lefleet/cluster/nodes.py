@@ -35,6 +35,8 @@ _HOST = "127.0.0.2"
 _OBJECT_STORE = 100_000_000
 """Bytes for each node: only lines of JSON go through Ray."""
 _PATIENCE_S = 180.0
+_STARTS = 3
+"""Ray gives up a node that is not there after 30 s, which happens on a busy machine."""
 _GRACE_S = 5.0
 _PORTS = (
     *("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "runtime-env-agent-port"),
@@ -124,6 +126,21 @@ def up(
         _forget(folder, running)
     require_ray()
     folder.mkdir(parents=True, exist_ok=True)
+    tries = 1
+    while True:
+        try:
+            return _started(folder, nodes, cpus, detached=detached, tell=tell)
+        except BaseException as error:
+            down(workdir)
+            if not isinstance(error, StageFailed) or tries == _STARTS:
+                raise
+        tries += 1
+        tell("starting again")
+
+
+def _started(
+    folder: Path, nodes: int, cpus: int, *, detached: bool, tell: Callable[[str], None]
+) -> LocalCluster:
     token = folder / "token"
     write_durably(token, secrets.token_hex(32).encode(), 0o600)
     gcs, dashboard, *_ = free_ports(_HOST)
@@ -137,21 +154,14 @@ def up(
     )
     (folder / _STATE).write_bytes(encode(cluster))
     set_variables(folder, cluster)
-    try:
-        _start(NodeStarter(cluster, folder, detached=detached), cluster, tell)
-    except BaseException:
-        down(workdir)
-        raise
-    return cluster
-
-
-def _start(starter: "NodeStarter", cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+    starter = NodeStarter(cluster, folder, detached=detached)
     started = [starter.head()]
     tell("waiting for the head")
     wait_until_ready(cluster, 1, lambda: _has_exited(started))
-    started += [starter.node(number) for number in range(1, cluster.nodes)]
+    started += [starter.node(number) for number in range(1, nodes)]
     tell("waiting for all nodes")
-    wait_until_ready(cluster, cluster.nodes, lambda: _has_exited(started))
+    wait_until_ready(cluster, nodes, lambda: _has_exited(started))
+    return cluster
 
 
 def set_variables(folder: Path, cluster: LocalCluster) -> None:
