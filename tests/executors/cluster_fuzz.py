@@ -18,7 +18,7 @@ from lefleet.cluster.nodes import (
     up,
     wait_until_ready,
 )
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, StageFailed
 from lefleet.process import processes_marked
 from lefleet.records import RunConfig
 from lefleet.records.executor import ExecutorPlan
@@ -57,10 +57,21 @@ class TwoNodes:
             set_variables(self.workdir / FOLDER, self.cluster)
             starter = NodeStarter(self.cluster, self.workdir / FOLDER, detached=False)
             if not has_head:
-                started = starter.head()
-                wait_until_ready(self.cluster, 1, lambda: started.poll() is not None)
+                self._start_head(starter)
             if not has_node:
                 starter.node(1)
+
+    def _start_head(self, starter: NodeStarter) -> None:
+        """What the last head has left dies a little later, and keeps its ports until then."""
+        for tries_left in reversed(range(5)):
+            started = starter.head()
+            try:
+                wait_until_ready(self.cluster, 1, lambda one=started: one.poll() is not None)
+            except StageFailed:
+                if not tries_left:
+                    raise
+            else:
+                return
 
     def end(self) -> None:
         down(self.workdir)
