@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from lefleet.errors import BadInput, LedgerUnavailable, LeFleetError
-from lefleet.ledger import address, engines, open_ledger, postgres, read_ledger, schema
+from lefleet.ledger import address, engines, open_ledger, postgres, read_ledger, rows, schema
 from lefleet.ledger.address import has_ledger, parse_url, read_pointer
 from tests.ledger.ledgers import REQUEST, execute
 from tests.postgres import GUARDED, PASSWORD
@@ -192,9 +192,9 @@ def test_a_text_with_nul_is_stored(ledger):
 def write_after(ledger, happens) -> None:
     """Write an event in a transaction in the middle of which something happens."""
     with ledger._engine.begin() as connection:
-        schema.insert_event(connection, "r", "lost", {})
+        rows.insert_event(connection, "r", "lost", {})
         happens(connection.execute(text("SELECT pg_backend_pid()")).scalar())
-        schema.insert_event(connection, "r", "lost", {})
+        rows.insert_event(connection, "r", "lost", {})
 
 
 # Turns
@@ -210,7 +210,7 @@ def test_ids_of_events_grow_as_they_become_visible(ledger, tmp_path, monkeypatch
             done.set()
 
         with ledger._engine.begin() as connection:
-            schema.insert_event(connection, "r", "first", {})
+            rows.insert_event(connection, "r", "first", {})
             thread = threading.Thread(target=write)
             thread.start()
             waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

@@ -56,6 +56,16 @@ def test_another_stage_that_is_running_is_left_alone(ledger):
     assert states(ledger) == ["running"] * 3
 
 
+def test_a_wait_is_kept_while_the_attempt_runs_and_not_after_it(ledger):
+    attempt = start(ledger)
+    ledger.record_wait(attempt, 7.5)
+    assert [one.waited_s for one in ledger.attempts("r")] == [7.5]
+    ledger.end_attempt(attempt, "gone", "lost", ended_at=attempt.started_at + 10.0)
+    ledger.record_wait(attempt, 9.0)
+    (ended,) = ledger.attempts("r")
+    assert ended.worked_s() == pytest.approx(2.5)
+
+
 def test_an_attempt_ends_with_its_error_and_an_event(ledger):
     ledger.end_attempt(start(ledger), "cancelled", "by lefleet stop")
     (attempt,) = ledger.attempts("r")

@@ -88,6 +88,15 @@ def test_an_attempt_that_the_next_one_closes_is_an_event_too(bench):
     assert kinds == ["run_created", "stage_started", "stage_gone", "stage_started"]
 
 
+def test_an_attempt_that_waits_for_a_cluster_has_not_worked(bench):
+    bench.attempts.count_wait(0, "collect")
+    waited = bench.attempt.waited_s
+    assert waited == pytest.approx(3 * HOUR, abs=60)
+    assert bench.attempt.worked_s(time.time()) == pytest.approx(0.0, abs=60)
+    bench.attempts.count_wait(0, "collect")
+    assert bench.attempt.waited_s == waited, "kept every few seconds"
+
+
 def test_settling_takes_a_record_that_is_there(bench):
     finished_stage(bench.folder, REQUEST, dataset_record())
     bench.attempts.settle("enough")

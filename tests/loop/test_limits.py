@@ -85,7 +85,7 @@ def attempts(words: str) -> list[AttemptRow]:
         state, _, amount = word.partition("+")
         request = ExpertDemos()
         row = (number, "r", 0, "train", number, state, request, None, "", 0.0, 100.0)
-        made.append(AttemptRow(*row, int(amount or 0)))
+        made.append(AttemptRow(*row, int(amount or 0), 0.0))
     return made
 
 
@@ -129,10 +129,17 @@ def test_repeated_kills_are_followed_by_a_growing_wait(made, after, now, wait):
     assert backoff_s(attempts(made), after, now) == wait
 
 
-def attempt_on(device: str | None, stage: str, started_at: float, ended_at: float | None):
+def attempt_on(
+    device: str | None,
+    stage: str,
+    started_at: float,
+    ended_at: float | None,
+    waited_s: float = 0.0,
+):
     made = ExpertDemos() if device is None else EvaluateRequest(checkpoint="c", device=device)
     state = "running" if ended_at is None else "committed"
-    return AttemptRow(1, "r", 0, stage, 1, state, made, None, "", started_at, ended_at, 0)
+    times = (started_at, ended_at, 0, waited_s)
+    return AttemptRow(1, "r", 0, stage, 1, state, made, None, "", *times)
 
 
 def test_hours_are_counted_by_device_and_stages_without_one_use_the_cpu():
@@ -146,3 +153,10 @@ def test_hours_are_counted_by_device_and_stages_without_one_use_the_cpu():
     hours = device_hours(attempts, now=10800.0)
     assert hours == {"cuda": 2.5, "cpu": 0.75}
     assert list(hours) == ["cuda", "cpu"]
+
+
+def test_time_in_a_queue_is_not_time_on_a_device():
+    done = attempt_on("cuda", "train", 0.0, 3600.0, waited_s=1800.0)
+    running = attempt_on("cuda", "evaluate", 3600.0, None, waited_s=900.0)
+    assert device_hours([done, running], now=7200.0) == {"cuda": 0.5 + 0.75}
+    assert (done.worked_s(), running.worked_s()) == (1800.0, 0.0)

@@ -6,6 +6,7 @@ batch, which another worker gets, and no episode is counted twice.
 """
 
 import logging
+import os
 import subprocess
 import time
 from collections import Counter, deque
@@ -38,8 +39,9 @@ class WorkerRelay:
 
     def __init__(self, argv: Sequence[str], environment: dict[str, str], log: str) -> None:
         settle_in(environment)
+        self._log = Path(log)
         self._oom_kills = oom_kills()
-        with Path(log).open("ab") as output:
+        with self._log.open("ab") as output:
             self._worker = launch(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
             )
@@ -60,6 +62,8 @@ class WorkerRelay:
             if answer.rstrip(b"\n") == DONE:
                 return BatchAnswers(lines, None, "")
             lines.append(answer.rstrip(b"\n"))
+            # The journal gets whole batches; until then this shows that the stage does not hang.
+            os.utime(self._log)
         return self._exit(lines)
 
     def _exit(self, lines: list[bytes]) -> BatchAnswers:

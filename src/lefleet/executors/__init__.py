@@ -15,6 +15,8 @@ and records are in the stage's folder. To a cluster go the command line and the 
 body finds its variables in the folder's fence.
 """
 
+from collections.abc import Callable
+
 from lefleet.executors.local import LocalExecutor
 from lefleet.executors.seam import BodyState, Executor, StageBody
 from lefleet.records.executor import ExecutorPlan
@@ -22,10 +24,11 @@ from lefleet.records.executor import ExecutorPlan
 __all__ = ["BodyState", "Executor", "LocalExecutor", "StageBody", "for_plan"]
 
 
-def for_plan(plan: ExecutorPlan) -> Executor:
-    """The executor that a config names."""
+def for_plan(plan: ExecutorPlan, meanwhile: Callable[[], None] = lambda: None) -> Executor:
+    """The executor that a config names. `meanwhile` is called a few times a second while it waits
+    for a cluster."""
     if plan.is_here:
         return LocalExecutor()
     from lefleet.executors.ray_jobs import RayExecutor
 
-    return RayExecutor(plan)
+    return RayExecutor(plan, meanwhile)

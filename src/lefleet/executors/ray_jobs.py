@@ -7,7 +7,7 @@ closed, and the folder's lock is seen to be free before the next job is submitte
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -45,8 +45,9 @@ _DEFAULTS: dict[str, StageResources] = {
 class RayExecutor:
     """Submits each body as a job that this user's cluster runs on one of its nodes."""
 
-    def __init__(self, plan: ExecutorPlan) -> None:
+    def __init__(self, plan: ExecutorPlan, meanwhile: Callable[[], None]) -> None:
         self._plan = plan
+        self._meanwhile = meanwhile
         self._jobs = Jobs(plan.address, plan.token_file)
 
     def find(self, folder: Path) -> StageBody | None:
@@ -65,7 +66,7 @@ class RayExecutor:
         close_fence(folder)
         if fence is not None and fence.submission:
             self._stop([fence.submission])
-        _await_release({folder})
+        self._await_release({folder})
 
     def start(self, folder: Path, stage: str, attempt: int) -> StageBody:
         prepare(folder)
@@ -91,7 +92,7 @@ class RayExecutor:
                 names.append(fence.submission)
                 close_fence(folder)
         self._stop(names)
-        _await_release(unfinished)
+        self._await_release(unfinished)
 
     def _stop(self, names: Sequence[str]) -> None:
         """Ask the cluster to end jobs, and see that those at work have. Where it does not answer,
@@ -102,7 +103,21 @@ class RayExecutor:
             for name in names:
                 self._jobs.stop(name)
             while any(map(self._is_at_work, names)) and time.monotonic() < deadline:
-                time.sleep(0.2)
+                self._wait()
+
+    def _await_release(self, folders: set[Path]) -> None:
+        deadline = time.monotonic() + _RELEASE_S
+        while held := [folder for folder in folders if is_locked(folder)]:
+            if time.monotonic() > deadline:
+                raise StageFailed(
+                    f"A process on some node still works in {held[0]}.",
+                    "End it there, then resume the run.",
+                )
+            self._wait()
+
+    def _wait(self) -> None:
+        self._meanwhile()
+        time.sleep(0.2)
 
     def _is_at_work(self, name: str) -> bool:
         job = _known(self._jobs, name)
@@ -191,14 +206,3 @@ def _submission(folder: Path, attempt: int) -> str:
     """Id of a job: what it is, for a person, and a part that no other ledger or folder has."""
     place = "-".join(folder.parts[-3:])
     return f"lefleet-{re.sub(r'[^A-Za-z0-9_.-]', '_', place)}-{attempt}-{token_hex(6)}"
-
-
-def _await_release(folders: set[Path]) -> None:
-    deadline = time.monotonic() + _RELEASE_S
-    while held := [folder for folder in folders if is_locked(folder)]:
-        if time.monotonic() > deadline:
-            raise StageFailed(
-                f"A process on some node still works in {held[0]}.",
-                "End it there, then resume the run.",
-            )
-        time.sleep(0.2)

@@ -1,6 +1,7 @@
 """The ledger: what every run has done, one for each work folder: a SQLite file, or on Postgres.
 
-    schema          the tables, and their rows as typed values
+    schema          the tables
+    rows            their rows as typed values
     connect         open a ledger to write or to read: create, migrate, or refuse it
     address         where a work folder's ledger is: ledger.db, or the server that ledger.json names
     engines         what both databases have in common
@@ -29,7 +30,7 @@ sees a stage either committed with all that belongs to it, or not at all.
 
 from lefleet.ledger.approvals import ApprovalRow
 from lefleet.ledger.connect import open_ledger, read_ledger
-from lefleet.ledger.schema import AttemptRow, EventRow, RunRow
+from lefleet.ledger.rows import AttemptRow, EventRow, RunRow
 from lefleet.ledger.store import Ledger
 
 __all__ = [

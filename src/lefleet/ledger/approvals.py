@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Engine, Row, func, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import insert_event
+from lefleet.ledger.rows import insert_event
 from lefleet.records import ApprovalAnswer, ApprovalKind
 from lefleet.records.border import Strict
 

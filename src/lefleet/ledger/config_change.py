@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import insert_event, run_row
+from lefleet.ledger.rows import insert_event, run_row
 
 
 class ConfigChange(NamedTuple):

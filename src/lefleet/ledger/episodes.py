@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import Engine, select
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import AttemptRow, attempt_row
+from lefleet.ledger.rows import AttemptRow, attempt_row
 
 _GATE = "gate"
 

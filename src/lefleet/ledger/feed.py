@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Engine, func, select
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import EventRow
+from lefleet.ledger.rows import EventRow
 
 
 class EventFeed:

@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from lefleet.ledger.schema import EventRow
+from lefleet.ledger.rows import EventRow
 from lefleet.ledger.store import Ledger
 
 FILE = "events.jsonl"

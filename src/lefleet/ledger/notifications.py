@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Engine, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import EventRow
+from lefleet.ledger.rows import EventRow
 from lefleet.records import NotifyKind
 
 

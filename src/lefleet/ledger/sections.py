@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Engine, delete, func, insert, select, update
 
 from lefleet.ledger import schema
-from lefleet.ledger.schema import EventRow
+from lefleet.ledger.rows import EventRow
 
 EVIDENCE = ("stage_committed", "decision", "proposal", "approved", "rejected", "denied")
 """Kinds of events that pages tell of."""

@@ -24,7 +24,7 @@ from lefleet.ledger.lineage import (
     lineage,
 )
 from lefleet.ledger.notifications import NotificationStore
-from lefleet.ledger.schema import (
+from lefleet.ledger.rows import (
     AttemptRow,
     EventRow,
     RunHead,
@@ -198,6 +198,16 @@ class Ledger:
             data = {"cycle": cycle, "stage": stage, "attempt": last + 1}
             insert_event(connection, run, "stage_started", data)
             return attempt_row(row)
+
+    def record_wait(self, attempt: AttemptRow, waited_s: float) -> None:
+        """How long a running attempt has waited for room on a cluster."""
+        with self._engine.begin() as connection:
+            table = schema.attempt
+            connection.execute(
+                update(table)
+                .where(table.c.id == attempt.id, table.c.state == "running")
+                .values(waited_s=max(0.0, waited_s))
+            )
 
     def end_attempt(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from lefleet.ledger import AttemptRow, Ledger, RunRow
-from lefleet.ledger.schema import RunHead
+from lefleet.ledger.rows import RunHead
 from lefleet.loop.limits import backoff_s
 from lefleet.loop.requests import stage_folder
 from lefleet.loop.state import RunState, read_state

@@ -37,6 +37,7 @@ from lefleet.stages.folder import (
 MAX_GONE = 50
 """Attempts at one stage whose own process was killed and that recorded nothing new, before the run
 fails."""
+_COUNT_EVERY_S = 5.0
 
 
 class Attempts:
@@ -50,6 +51,7 @@ class Attempts:
         self._executor = executor
         self._waits: dict[str, object] = {}
         """The newest wait that was told."""
+        self._counted = -_COUNT_EVERY_S
 
     def of(self, cycle: int, stage: str) -> list[AttemptRow]:
         """All attempts at one stage, oldest first."""
@@ -84,6 +86,16 @@ class Attempts:
         if data != self._waits:
             self._waits = data
             self._ledger.add_event(self._run, "stage_waits", data)
+
+    def count_wait(self, cycle: int, stage: str) -> None:
+        """The running attempt has waited since its start, and waits still. Kept every few seconds,
+        so that the next controller knows of it too."""
+        if time.monotonic() - self._counted < _COUNT_EVERY_S:
+            return
+        self._counted = time.monotonic()
+        for attempt in self.of(cycle, stage):
+            if attempt.state == "running":
+                self._ledger.record_wait(attempt, time.time() - attempt.started_at)
 
     def commit(self, attempt: AttemptRow, record: Record) -> None:
         """Commit a stage's record, with its episodes."""

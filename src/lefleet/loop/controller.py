@@ -83,7 +83,7 @@ class Controller:
         """What is known of the run from the ledger alone."""
         row = self._row()
         self._config = stored_config(row)
-        self._executor = for_plan(self._config.executor)
+        self._executor = for_plan(self._config.executor, self._ledger.controllers.renew)
         self._attempts = Attempts(self._ledger, self._run, self._folder, self._executor)
         self._created_at = row.created_at
         self._rules = RunRules(self._ledger, self._workdir, row, self._config)
@@ -292,8 +292,7 @@ class Controller:
                 time.sleep(min(wait, _POLL_S))
                 return None
         uses_device = stage in DEVICE_STAGES
-        begun = [attempt.started_at for attempt in left if uses_device]
-        running_s = sum(max(0.0, time.time() - started_at) for started_at in begun)
+        running_s = sum(one.worked_s(time.time()) for one in left if uses_device)
         so_far = replace(state, device_seconds=state.device_seconds + running_s)
         monitor = StageMonitor(
             self._ledger, self._run, folder, so_far, self._wall_s, uses_device=uses_device
@@ -309,6 +308,7 @@ class Controller:
         def on_wait(what: str) -> None:
             monitor.waits()
             self._attempts.note_wait(cycle, stage, what)
+            self._attempts.count_wait(cycle, stage)
 
         def must_end() -> Cancellation | None:
             self._ledger.controllers.renew()

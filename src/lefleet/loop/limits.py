@@ -47,9 +47,8 @@ def device_hours(attempts: Sequence[AttemptRow], now: float) -> dict[str, float]
     for one in attempts:
         if one.stage not in DEVICE_STAGES:
             continue
-        end = now if one.state == "running" else one.ended_at or one.started_at
         device = getattr(one.request, "device", CPU)
-        hours[device] = hours.get(device, 0.0) + max(0.0, end - one.started_at) / 3600
+        hours[device] = hours.get(device, 0.0) + one.worked_s(now) / 3600
     return dict(sorted(hours.items(), key=lambda used: -used[1]))
 
 

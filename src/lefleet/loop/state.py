@@ -261,7 +261,7 @@ def read_state(ledger: Ledger, row: RunRow) -> RunState:
     return RunState(
         config,
         cycles,
-        device_seconds=sum(_seconds(one) for one in attempts if one.stage in DEVICE_STAGES),
+        device_seconds=sum(one.worked_s() for one in attempts if one.stage in DEVICE_STAGES),
         stop_requested=row.stop_requested,
         planned_cycles=first_config(row).budgets.cycles,
         origin=stored_origin(row),
@@ -302,7 +302,3 @@ def _readable(row: RunRow, what: str) -> Iterator[None]:
         problem = as_bad_input(error, f"run: this lefleet cannot read the {what} of {row.id}")
         remedy = "Use the lefleet that began it, or begin another run."
         raise BadInput(problem.problem, remedy) from error
-
-
-def _seconds(attempt: AttemptRow) -> float:
-    return (attempt.ended_at or attempt.started_at) - attempt.started_at

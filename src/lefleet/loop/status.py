@@ -57,7 +57,7 @@ def _times(state: RunState, row: RunRow) -> tuple[float, float]:
     ends = [one.ended_at for one in attempts if one.ended_at is not None]
     end = now if row.state == "running" else max(ends, default=row.created_at)
     running = [one for one in attempts if one.state == "running" and one.stage in DEVICE_STAGES]
-    running_s = sum(max(0.0, now - one.started_at) for one in running)
+    running_s = sum(one.worked_s(now) for one in running)
     return max(0.0, end - row.created_at), running_s
 
 

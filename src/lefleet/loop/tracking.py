@@ -130,9 +130,7 @@ def _until(state: RunState, cycle: int, at: float) -> RunState:
         for one in state.cycles[: cycle + 1]
     ]
     ended = [one for one in state.attempts if one.ended_at is not None and one.ended_at <= at]
-    device_s = sum(
-        (one.ended_at or 0.0) - one.started_at for one in ended if one.stage in DEVICE_STAGES
-    )
+    device_s = sum(one.worked_s() for one in ended if one.stage in DEVICE_STAGES)
     return replace(state, cycles=cycles, device_seconds=device_s)
 
 

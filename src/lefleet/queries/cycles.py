@@ -62,6 +62,8 @@ class StageLine(Strict, frozen=True, kw_only=True):
     attempts: int
     seconds: float | None
     """Of all attempts; None while it runs."""
+    waited_s: float
+    """For room on a cluster, in all attempts; not part of `seconds`."""
     error: str
 
 
@@ -232,13 +234,14 @@ def _stages(state: RunState, cycle: CycleState) -> tuple[StageLine, ...]:
         if not made:
             continue
         is_over = made[-1].state != "running"
-        spent = sum((one.ended_at or one.started_at) - one.started_at for one in made)
+        spent = sum(one.worked_s() for one in made)
         lines.append(
             StageLine(
                 stage=stage,
                 state=made[-1].state,
                 attempts=len(made),
                 seconds=spent if is_over else None,
+                waited_s=sum(one.waited_s for one in made),
                 error=made[-1].error,
             )
         )

@@ -7,7 +7,7 @@ from typing import Literal
 
 import yaml
 
-from lefleet.ledger import AttemptRow, Ledger
+from lefleet.ledger import Ledger
 from lefleet.loop.state import CycleState, RunState
 from lefleet.loop.steps import improves, steps_of_cycle
 from lefleet.queries.datasets import dataset_id
@@ -190,7 +190,7 @@ def _step(
             step_state, detail = "waits", "a person decides"
     elif name in cycle.records:
         step_state = "done"
-        detail = duration(sum(_seconds(one) for one in made))
+        detail = duration(sum(one.worked_s() for one in made))
     elif name in cycle.skipped:
         step_state = "skipped"
     elif is_now and now is not None:
@@ -200,10 +200,6 @@ def _step(
     elif made and status.word in ("failed", "interrupted", "denied", "stopped"):
         step_state, detail = "failed", made[-1].error or status.word
     return FlowStep(name=name, state=step_state, detail=detail, progress=progress)
-
-
-def _seconds(attempt: AttemptRow) -> float:
-    return (attempt.ended_at or attempt.started_at) - attempt.started_at
 
 
 def _curves(state: RunState) -> tuple[TrainingCurve, ...]:

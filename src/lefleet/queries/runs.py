@@ -14,7 +14,7 @@ import msgspec
 
 from lefleet.errors import BadInput
 from lefleet.ledger import Ledger, RunRow
-from lefleet.ledger.schema import RunHead
+from lefleet.ledger.rows import RunHead
 from lefleet.loop.activity import is_interrupted
 from lefleet.loop.runs import find, is_controlled
 from lefleet.loop.state import RunState, read_state

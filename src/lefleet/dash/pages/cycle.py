@@ -240,7 +240,7 @@ class _CyclePage:
                     one.stage,
                     error,
                     str(one.attempts),
-                    duration(one.seconds) if one.seconds is not None else "running",
+                    _took(one),
                     partial(self._log_button, one.stage),
                 )
 
@@ -254,6 +254,12 @@ class _CyclePage:
         with self.view.dialog(f"Last lines of {log.file}", "wide") as dialog:
             PlainText("pre", "\n".join(log.lines) or "It is empty.", "log")
             button("Close", dialog.close)
+
+
+def _took(stage: StageLine) -> str:
+    time = duration(stage.seconds) if stage.seconds is not None else "running"
+    waited = f", after {duration(stage.waited_s)} in the cluster's queue"
+    return time + (waited if stage.waited_s >= 1 else "")
 
 
 def _build_data(found: CheckpointLineage | None) -> None:
