@@ -1,8 +1,10 @@
 """The fuzz of runs on a cluster of two nodes on this machine: nodes and the head die too."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,8 +23,18 @@ from lefleet.cluster.nodes import (
 from lefleet.errors import BadInput, StageFailed
 from lefleet.process import processes_marked
 from lefleet.records import RunConfig
-from lefleet.records.executor import ExecutorPlan
+from lefleet.records.executor import ExecutorPlan, StageResources
+from lefleet.stages.progress import read_progress
 from tests.loop.fuzz import Fuzz, Seen, _look, _processes
+from tests.postgres import PostgresServer
+
+SECOND = "second"
+"""A resource that only the second node has: a stage that asks for it runs there."""
+
+
+class _SecondNode(NodeStarter):
+    def _start(self, log: str, *flags: str):
+        return super()._start(log, *flags, f'--resources={{"{SECOND}": 1}}')
 
 
 class TwoNodes:
@@ -31,13 +43,22 @@ class TwoNodes:
     def __init__(self, workdir: Path, cpus: int = 1) -> None:
         self.workdir = workdir
         with patch.dict(os.environ):
-            self.cluster: LocalCluster = up(workdir, 2, cpus, detached=False)
-        self.plan = ExecutorPlan(
-            type="ray", address=self.cluster.address, token_file=self.cluster.token_file
+            self.cluster: LocalCluster = up(workdir, 1, cpus, detached=False)
+        self.keep_up()
+        wait_until_ready(self.cluster, 2, lambda: not self.programs(head=False))
+
+    def plan(self, *pinned: str) -> ExecutorPlan:
+        """For a run whose stages `pinned` work on the second node."""
+        there = StageResources(custom={SECOND: 1.0})
+        return ExecutorPlan(
+            type="ray",
+            address=self.cluster.address,
+            token_file=self.cluster.token_file,
+            resources=dict.fromkeys(pinned, there),
         )
 
-    def processes(self, *, head: bool) -> list[Seen]:
-        """The program of each node that starts the others of it and that they die with."""
+    def programs(self, *, head: bool) -> list[Seen]:
+        """The program that a node was started with."""
         folder = str(self.workdir / FOLDER)
         marked = [pid for pid, name in processes_marked(MARK).items() if name == folder]
         nodes = [seen for pid in marked if (seen := _look(pid)) is not None]
@@ -47,19 +68,33 @@ class TwoNodes:
             if "ray.scripts.scripts" in seen.argv and ("--head" in seen.argv) == head
         ]
 
+    def processes(self, *, head: bool) -> list[Seen]:
+        """All of a node: its program and whatever that has started, directly or not."""
+        seen = {one.pid: one for one in _processes()}
+        found = {one.pid for one in self.programs(head=head)}
+        while more := {pid for pid, one in seen.items() if one.parent in found} - found:
+            found |= more
+        return [seen[pid] for pid in found if pid in seen]
+
+    def cut_off(self, *, head: bool) -> None:
+        """SIGKILL to all of a node, as a power cut would do."""
+        for seen in self.processes(head=head):
+            with suppress(ProcessLookupError):
+                os.kill(seen.pid, signal.SIGKILL)
+
     def keep_up(self) -> None:
         """Start again what has died, as whoever runs the cluster would do. A node dies by itself,
         after a while, when its head was replaced."""
-        has_head, has_node = self.processes(head=True), self.processes(head=False)
+        has_head, has_node = self.programs(head=True), self.programs(head=False)
         if has_head and has_node:
             return
         with patch.dict(os.environ):
-            set_variables(self.workdir / FOLDER, self.cluster)
-            starter = NodeStarter(self.cluster, self.workdir / FOLDER, detached=False)
+            folder = self.workdir / FOLDER
+            set_variables(folder, self.cluster)
             if not has_head:
-                self._start_head(starter)
+                self._start_head(NodeStarter(self.cluster, folder, detached=False))
             if not has_node:
-                starter.node(1)
+                _SecondNode(self.cluster, folder, detached=False).node(1)
 
     def _start_head(self, starter: NodeStarter) -> None:
         """What the last head has left dies a little later, and keeps its ports until then."""
@@ -78,12 +113,25 @@ class TwoNodes:
 
 
 class ClusterFuzz(Fuzz):
-    """Targets beside those of any run: driver, node, head."""
+    """Targets beside those of any run: the driver of a job, the program that keeps a node together
+    (`raylet`), and all of a node or of the head at once. These die in the middle of a stage: of the
+    one called `stage`, if it is given."""
 
-    def __init__(self, nodes: TwoNodes, config: RunConfig, seed: int, extended: int = 0) -> None:
+    def __init__(
+        self,
+        nodes: TwoNodes,
+        config: RunConfig,
+        seed: int,
+        *,
+        pinned: tuple[str, ...] = (),
+        stage: str = "*",
+        extended: int = 0,
+        server: PostgresServer | None = None,
+    ) -> None:
         self._nodes = nodes
-        config = msgspec.structs.replace(config, executor=nodes.plan)
-        super().__init__(nodes.workdir, config, seed, extended)
+        self._stage = stage
+        config = msgspec.structs.replace(config, executor=nodes.plan(*pinned))
+        super().__init__(nodes.workdir, config, seed, extended, server)
 
     def _resume(self) -> None:
         try:
@@ -92,20 +140,33 @@ class ClusterFuzz(Fuzz):
             # Its head is being restarted.
             time.sleep(0.5)
 
+    def _strike(self, target: str, pid: int) -> None:
+        if target in ("node", "head"):
+            self._nodes.cut_off(head=target == "head")
+        else:
+            super()._strike(target, pid)
+
     def _processes_of(self, target: str) -> list[Seen]:
         if target == "driver":
             return list(self._drivers())
-        if target in ("node", "head"):
-            # In the middle of a stage, or there is nothing to lose.
-            return self._nodes.processes(head=target == "head") if self._bodies() else []
+        if target in ("node", "head", "raylet"):
+            programs = self._nodes.programs(head=target == "head") if self._is_at_work() else []
+            if target != "raylet":
+                return programs
+            return [one for one in self._nodes.processes(head=False) if _is_raylet(one)]
         return super()._processes_of(target)
 
     def _is_finished(self) -> bool:
         self._nodes.keep_up()
         return super()._is_finished()
 
-    def _bodies(self) -> list[Seen]:
-        return [seen for seen in self._stage_processes() if "exec" in seen.argv]
+    def _is_at_work(self) -> bool:
+        """Whether a stage has done some of what it counts, and not all of it."""
+        for folder in self._folder.glob(f"cycle_*/{self._stage}"):
+            said = read_progress(folder)
+            if said is not None and 0 < said.done < said.total and self._family(folder):
+                return True
+        return False
 
     def _drivers(self) -> Iterator[Seen]:
         for seen in _processes():
@@ -113,3 +174,7 @@ class ClusterFuzz(Fuzz):
                 f"{self._folder}/"
             ):
                 yield seen
+
+
+def _is_raylet(seen: Seen) -> bool:
+    return Path(seen.argv[0]).name == "raylet"

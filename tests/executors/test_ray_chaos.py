@@ -3,39 +3,69 @@
 import msgspec
 import pytest
 
-from lefleet.records import EvaluatePlan
+from lefleet.records import EvaluatePlan, RunConfig, Rung
 from tests.executors.cluster_fuzz import ClusterFuzz, TwoNodes
 from tests.loop.fuzz import tiny_config
 
 pytestmark = pytest.mark.chaos
 
 
-@pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory):
-    nodes = TwoNodes(tmp_path_factory.mktemp("nodes"))
+@pytest.fixture
+def two_nodes(tmp_path):
+    nodes = TwoNodes(tmp_path)
     yield nodes
     nodes.end()
 
 
-def longer(name: str):
-    """A run whose evaluation has several batches, so that a node is lost in the middle of one."""
-    plan = EvaluatePlan(episodes_per_task=40, videos_per_task=0)
-    return msgspec.structs.replace(tiny_config(name), evaluate=plan)
+def longer(name: str) -> RunConfig:
+    """A run with several batches of episodes and several checkpoints, so that there is a middle."""
+    return msgspec.structs.replace(
+        tiny_config(name),
+        ladder=(Rung(name="tiny", steps=400, batch_size=8),),
+        evaluate=EvaluatePlan(episodes_per_task=100, videos_per_task=0),
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("lost", "stage", "pinned", "ends"),
     [
-        ("controller", {"controller": 6}),
-        ("driver", {"driver": 4}),
-        ("body", {"stage": 3, "train": 2, "child": 3}),
-        ("node", {"node": 3}),
-        ("head", {"head": 2}),
-        ("all", {"controller": 8, "driver": 4, "stage": 2, "train": 2, "child": 4, "node": 2}),
+        pytest.param("node", "train", True, ["gone", "committed"], id="node-of-a-training"),
+        pytest.param("node", "evaluate", True, ["gone", "committed"], id="node-of-an-evaluation"),
+        pytest.param("node", "evaluate", False, ["committed"], id="node-of-workers-only"),
+        pytest.param("raylet", "train", True, ["gone", "committed"], id="raylet-of-a-training"),
+        pytest.param("head", "train", True, ["gone", "committed"], id="head-beside-a-training"),
+        pytest.param("head", "evaluate", False, ["gone", "committed"], id="head-of-an-evaluation"),
     ],
 )
-def test_a_run_survives_kills(two_nodes, name, wanted):
-    fuzz = ClusterFuzz(two_nodes, longer(f"kill-{name}"), seed=len(name))
+def test_a_run_survives_the_loss_of_a_node(two_nodes, lost, stage, pinned, ends):
+    fuzz = ClusterFuzz(
+        two_nodes, longer("lost"), seed=1, pinned=(stage,) if pinned else (), stage=stage
+    )
+    fuzz.attack({lost: 1}, deadline_s=600)
+    fuzz.assert_sound()
+    assert fuzz.kills == {lost: 1}
+    assert fuzz.ends() == {"collect": ["committed"], "train": ["committed"]} | {
+        "evaluate": ["committed"],
+        stage: ends,
+    }
+
+
+def test_a_run_survives_kills_of_everything_and_of_its_ledger(two_nodes, postgres_server):
+    """Executor ray, ledger on Postgres."""
+    fuzz = ClusterFuzz(two_nodes, longer("all"), seed=4, extended=2, server=postgres_server)
+    wanted = {
+        "controller": 20,
+        "driver": 8,
+        "stage": 8,
+        "train": 5,
+        "child": 9,
+        "node": 5,
+        "raylet": 2,
+        "head": 3,
+        "server": 5,
+    }
     fuzz.attack(wanted, deadline_s=3000)
     fuzz.assert_sound()
-    assert sum(fuzz.kills.values()) > 0
+    print("kills:", dict(fuzz.kills))
+    assert sum(fuzz.kills.values()) >= 60
+    assert set(fuzz.kills) == set(wanted)

@@ -116,6 +116,13 @@ class Fuzz:
         assert [decision.cycle for decision in decisions] == list(range(self._cycles))
         assert_journal_equals_table(self._ledger, self.config.name, self._folder)
 
+    def ends(self) -> dict[str, list[str]]:
+        """How the attempts at each stage ended, in their order."""
+        found: dict[str, list[str]] = {}
+        for attempt in self._ledger.attempts(self.config.name):
+            found.setdefault(attempt.stage, []).append(attempt.state)
+        return found
+
     def _kill_one(self, targets: list[str]) -> bool:
         """Kill a random process of a random target that is there; False when none is."""
         victims = [(target, seen.pid) for target in targets for seen in self._processes_of(target)]
@@ -125,15 +132,18 @@ class Fuzz:
             return False
         target, pid = self._random.choice(victims)
         try:
-            if target == "server":
-                self._server.kill()
-                self._server.start()
-            else:
-                os.kill(pid, signal.SIGKILL)
+            self._strike(target, pid)
         except ProcessLookupError:
             return False
         self.kills[target] += 1
         return True
+
+    def _strike(self, target: str, pid: int) -> None:
+        if target == "server":
+            self._server.kill()
+            self._server.start()
+        else:
+            os.kill(pid, signal.SIGKILL)
 
     def _processes_of(self, target: str) -> list[Seen]:
         if target == "controller":
