@@ -97,8 +97,11 @@ class TwoNodes:
                 _SecondNode(self.cluster, folder, detached=False).node(1)
 
     def _start_head(self, starter: NodeStarter) -> None:
-        """What the last head has left dies a little later, and keeps its ports until then."""
+        """What the last head has left dies a little later, and keeps its ports until then. Ray
+        starts no head where it finds both this file and a node of the same address, which only two
+        nodes on one machine leave."""
         for tries_left in reversed(range(5)):
+            (Path(self.cluster.temp) / "ray_current_cluster").unlink(missing_ok=True)
             started = starter.head()
             try:
                 wait_until_ready(self.cluster, 1, lambda one=started: one.poll() is not None)

@@ -21,7 +21,13 @@ from lefleet.loop.stage_process import Cancellation, StageCancelled, StageGone, 
 from lefleet.process import processes_marked
 from lefleet.records import EpisodeRecord, encode
 from lefleet.records.executor import StageResources
-from lefleet.stages.folder import Journal, StageFolder, is_locked
+from lefleet.stages.folder import (
+    Journal,
+    StageFolder,
+    committed,
+    is_locked,
+    read_request,
+)
 from lefleet.stages.progress import read_progress
 from lefleet.stages.run import STAGE_MARK
 from tests.conftest import TASKS
@@ -95,6 +101,31 @@ def test_a_stage_is_attached_to_loses_a_worker_and_equals_that_of_one_machine(
     assert episodes(folder) == episodes(tmp_path / "here")
     assert record == here
     assert (folder / "request.json").read_bytes() == encode(request)
+
+
+def not_ended() -> None:
+    """Nobody asks for the end of a stage."""
+
+
+def test_demonstrations_of_several_workers_are_those_of_one_machine(cluster, tmp_path, demos):
+    request = read_request(demos)
+    asked = msgspec.structs.replace(request, workers=2)
+    executor = for_plan(cluster.plan)
+    record = carry_out(
+        asked, tmp_path / "collect", executor, must_end=not_ended, on_launch=lambda: 1
+    )
+    here = committed(demos, request)
+    assert (record.digest, record.tallies) == (here.digest, here.tallies)
+
+
+def test_a_gate_keeps_its_order_and_stops_as_early_as_on_one_machine(cluster, tmp_path, comparison):
+    request = read_request(comparison)
+    asked = msgspec.structs.replace(request, workers=2)
+    executor = for_plan(cluster.plan)
+    record = carry_out(asked, tmp_path / "gate", executor, must_end=not_ended, on_launch=lambda: 1)
+    here = committed(comparison, request)
+    assert (record.gate, record.looks, record.per_task) == (here.gate, here.looks, here.per_task)
+    assert record.gate.pairs < request.max_pairs
 
 
 def test_a_killed_driver_is_a_lost_attempt_and_the_next_one_can_be_cancelled(

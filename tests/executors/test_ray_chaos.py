@@ -32,7 +32,6 @@ def longer(name: str) -> RunConfig:
         pytest.param("node", "train", True, ["gone", "committed"], id="node-of-a-training"),
         pytest.param("node", "evaluate", True, ["gone", "committed"], id="node-of-an-evaluation"),
         pytest.param("node", "evaluate", False, ["committed"], id="node-of-workers-only"),
-        pytest.param("raylet", "train", True, ["gone", "committed"], id="raylet-of-a-training"),
         pytest.param("head", "train", True, ["gone", "committed"], id="head-beside-a-training"),
         pytest.param("head", "evaluate", False, ["gone", "committed"], id="head-of-an-evaluation"),
     ],
@@ -48,6 +47,14 @@ def test_a_run_survives_the_loss_of_a_node(two_nodes, lost, stage, pinned, ends)
         "evaluate": ["committed"],
         stage: ends,
     }
+
+
+def test_a_run_survives_the_loss_of_the_program_that_keeps_a_node_together(two_nodes):
+    """The body works on without it, until Ray notices or the training is done."""
+    fuzz = ClusterFuzz(two_nodes, longer("lost"), seed=1, pinned=("train",), stage="train")
+    fuzz.attack({"raylet": 1}, deadline_s=600)
+    fuzz.assert_sound()
+    assert fuzz.kills == {"raylet": 1}
 
 
 def test_a_run_survives_kills_of_everything_and_of_its_ledger(two_nodes, postgres_server):
