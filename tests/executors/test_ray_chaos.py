@@ -1,9 +1,24 @@
-"""SIGKILL on a cluster of two nodes: of controllers, drivers, bodies, workers, nodes, the head."""
+"""A cluster of two nodes: the demo as on one machine, and SIGKILL of controllers, drivers, bodies,
+workers, nodes and the head."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
 
-from lefleet.records import EvaluatePlan, RunConfig, Rung
+from lefleet.ledger import open_ledger
+from lefleet.records import (
+    DatasetRecord,
+    Decision,
+    EvaluatePlan,
+    EvaluationRecord,
+    Rate,
+    RunConfig,
+    Rung,
+)
 from tests.executors.cluster_fuzz import ClusterFuzz, TwoNodes
 from tests.loop.fuzz import tiny_config
 
@@ -15,6 +30,40 @@ def two_nodes(tmp_path):
     nodes = TwoNodes(tmp_path)
     yield nodes
     nodes.end()
+
+
+class Results(NamedTuple):
+    """What a run came to, without its paths and times."""
+
+    decisions: list[Decision]
+    """With the digests of candidates, and what their gates found."""
+    datasets: list[str]
+    rates: list[dict[str, Rate]]
+    attempts: int
+
+
+def results_of_demo(workdir: Path, *flags: str) -> Results:
+    argv = [sys.executable, "-m", "lefleet", "demo", f"--workdir={workdir}", *flags]
+    subprocess.run(argv, check=True, timeout=1800)
+    ledger = open_ledger(workdir)
+    records = [one.record for one in ledger.attempts("demo")]
+    return Results(
+        ledger.decisions("demo"),
+        [one.digest for one in records if isinstance(one, DatasetRecord)],
+        [one.result.per_task for one in records if isinstance(one, EvaluationRecord)],
+        len(records),
+    )
+
+
+def test_the_demo_on_two_nodes_equals_that_of_one_machine(two_nodes):
+    plan = two_nodes.plan()
+    flags = {"type": plan.type, "address": plan.address, "token_file": plan.token_file}
+    there = results_of_demo(
+        two_nodes.workdir, *(f"--executor.{name}={value}" for name, value in flags.items())
+    )
+    here = results_of_demo(two_nodes.workdir / "here")
+    assert there == here
+    assert [one.cycle for one in here.decisions] == [0, 1, 2]
 
 
 def longer(name: str, steps: int = 400) -> RunConfig:

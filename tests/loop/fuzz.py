@@ -26,6 +26,8 @@ from lefleet.stages.folder import is_locked
 from lefleet.stages.run import STAGE_MARK
 from tests.postgres import PostgresServer
 
+_LOOK_EVERY_S = 0.03
+"""Two bodies at once would be seen many times; looking all the time takes a core from the run."""
 _DYING_S = 2.0
 """A process that was killed may hold its locks a little longer than it can be seen."""
 
@@ -88,6 +90,7 @@ class Fuzz:
         next_kill = time.monotonic()
         while not self._is_finished():
             assert time.monotonic() < deadline, f"not finished; kills: {dict(self.kills)}"
+            time.sleep(_LOOK_EVERY_S)
             self._look_for_overlaps()
             self._look_for_orphaned_locks()
             if not self._is_controlled():
