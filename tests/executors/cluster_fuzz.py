@@ -152,12 +152,13 @@ class ClusterFuzz(Fuzz):
     def _processes_of(self, target: str) -> list[Seen]:
         if target == "driver":
             return list(self._drivers())
-        if target in ("node", "head", "raylet"):
-            programs = self._nodes.programs(head=target == "head") if self._is_at_work() else []
-            if target != "raylet":
-                return programs
+        if target not in ("node", "head", "raylet"):
+            return super()._processes_of(target)
+        if not self._is_at_work():
+            return []
+        if target == "raylet":
             return [one for one in self._nodes.processes(head=False) if _is_raylet(one)]
-        return super()._processes_of(target)
+        return self._nodes.programs(head=target == "head")
 
     def _is_finished(self) -> bool:
         self._nodes.keep_up()
