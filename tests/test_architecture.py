@@ -65,7 +65,15 @@ MAY_IMPORT["stages"] |= {"rollouts"}
 MAY_IMPORT["cluster"] = {"durable", "errors", "records", "constitution", "process"}
 MAY_IMPORT["rollouts"] |= {"cluster"}
 MAY_IMPORT["stages"] |= {"cluster", "durable"}
-MAY_IMPORT["executors"] = {"durable", "errors", "records", "process", "cluster", "stages"}
+MAY_IMPORT["executors"] = {
+    "durable",
+    "errors",
+    "records",
+    "process",
+    "cluster",
+    "devices",
+    "stages",
+}
 MAY_IMPORT["loop"] |= {"cluster", "executors", "durable"}
 MAY_IMPORT["cli"] |= {"cluster", "executors", "durable"}
 MAY_IMPORT["knowledge"] |= {"durable"}

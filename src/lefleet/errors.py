@@ -49,12 +49,22 @@ class Conflict(LeFleetError):
 
 
 class LedgerUnavailable(LeFleetError):
-    """The ledger's server does not answer, or went away during a transaction: what that was about
-    to write may be there or not, so read it again before anything is repeated."""
+    """The ledger does not answer, has no room or is locked for long, or its server went away during
+    a transaction: what that was about to write may be there or not, so read it again before
+    anything is repeated."""
 
 
 class LeaseLost(LeFleetError):
     """Another controller has taken over the run; nothing was written, and nothing can be."""
+
+
+class ClusterUnreachable(LeFleetError):
+    """The cluster does not answer as it should; nothing is known about its jobs."""
+
+
+class TokenRefused(ClusterUnreachable):
+    """The cluster wants another token, or the file with the token cannot be read. In a run that has
+    begun, that may be for a while, as when the file is replaced."""
 
 
 class StageFailed(LeFleetError):

@@ -1,6 +1,7 @@
 """What is found wrong with a cluster before a run begins, without one."""
 
 import importlib.util
+import sys
 
 import pytest
 
@@ -10,19 +11,22 @@ from lefleet.executors import checks
 from lefleet.executors.checks import NodeReport, examine_cluster
 from lefleet.executors.ray_jobs import ended
 from lefleet.loop.config import config_of
-from lefleet.records.executor import ExecutorPlan
+from lefleet.records.executor import ExecutorPlan, StageResources
 
 RAY = {"type": "ray", "address": "http://127.0.0.2:9"}
 
 
 def test_a_node_with_another_work_folder_is_named(tmp_path):
-    assert "cannot use the work folder" in checks._look(str(tmp_path / ".probe"), "n")
+    python = sys.executable
+    assert "cannot use the work folder" in checks._look(str(tmp_path / ".probe"), "n", python)
     with checks._asking_folder(tmp_path) as folder:
         nonce = checks._nonce_of(folder)
-        assert checks._look(str(folder), nonce) == ""
-        assert "another folder" in checks._look(str(folder), "other")
+        assert checks._look(str(folder), nonce, python) == ""
+        assert "has no /no/python" in checks._look(str(folder), nonce, "/no/python")
+        assert "another folder" in checks._look(str(folder), "other", python)
+        assert (folder / "nonce").stat().st_mode & 0o077 == 0, "as the fence of a stage"
         (folder / "lock").unlink()
-        assert "does not see locks" in checks._look(str(folder), nonce)
+        assert "does not see locks" in checks._look(str(folder), nonce, python)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -30,14 +34,23 @@ def test_a_node_that_cannot_work_is_refused_with_the_remedy(tmp_path, monkeypatc
     lame = NodeReport(name="n2", resources={"CPU": 4.0}, problem="has another folder at /x")
     monkeypatch.setattr(checks, "_probe", lambda *_: [lame])
     monkeypatch.setattr(checks, "require_reachable", lambda _: None)
-    with pytest.raises(BadInput, match=r"workdir: node n2 has another folder at /x\. Let all nod"):
-        examine_cluster(ExecutorPlan(**RAY), tmp_path)
+    with pytest.raises(BadInput, match=r"address: node n2 has another folder at /x\. Let the same"):
+        examine_cluster(ExecutorPlan(**RAY), tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("reserved", "field"), [({}, "train"), ({"train": StageResources(gpus=1.0)}, "worker")]
+)
+def test_what_works_on_a_gpu_has_to_reserve_one(tmp_path, reserved, field):
+    plan = ExecutorPlan(**RAY, resources=reserved)
+    with pytest.raises(BadInput, match=rf"resources\.{field}: it works on cuda and reserves no G"):
+        examine_cluster(plan, tmp_path, "cuda")
 
 
 def test_a_missing_package_is_named_first(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BadInput, match=r"executor\.type: the package ray .* pip install"):
-        examine_cluster(ExecutorPlan(**RAY), tmp_path)
+        examine_cluster(ExecutorPlan(**RAY), tmp_path, "cpu")
 
 
 @pytest.mark.parametrize(

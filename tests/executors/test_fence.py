@@ -15,6 +15,7 @@ from lefleet.cluster.fence import (
     read_fence,
     write_fence,
 )
+from lefleet.cluster.transfer import travelling
 from lefleet.executors import LocalExecutor, for_plan
 from lefleet.executors.driver import OUTDATED, driver_argv
 from lefleet.process import processes_marked
@@ -134,7 +135,7 @@ def test_a_driver_waits_for_the_lock_of_a_body_of_before(folder):
 
 
 @pytest.mark.usefixtures("any_program")
-def test_a_driver_gives_the_body_the_variables_of_the_submitter(folder):
+def test_a_process_of_a_job_takes_the_variables_of_the_submitter(folder):
     """Ray sets OMP_NUM_THREADS to a job's CPUs; what the submitter wrote counts."""
     code = (
         "import os; from lefleet.cluster.transfer import settle_in; "
@@ -146,3 +147,10 @@ def test_a_driver_gives_the_body_the_variables_of_the_submitter(folder):
         [sys.executable, "-c", code], env=node, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "{'OMP_NUM_THREADS': '1', 'LEFLEET_X': 'y'}"
+
+
+def test_keys_and_tokens_are_not_sent_to_nodes():
+    sent = {"LEFLEET_STAGE": "s", "HF_HOME": "h", "PYTHONPATH": "p", "OMP_NUM_THREADS": "1"}
+    secrets = dict.fromkeys(("HF_TOKEN", "LEFLEET_API_KEY", "LEFLEET_SLACK_TOKEN"), "x")
+    of_the_node = {"PATH": "p", "RAY_AUTH_TOKEN": "t", "LEFLEET_CLUSTER": "c"}
+    assert travelling(sent | secrets | of_the_node) == sent

@@ -1,57 +1,23 @@
 """Questions to a cluster: who gets its token, and what an answer means."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
-from lefleet.cluster.jobs import ClusterUnreachable, Jobs
-
-
-class Head(ThreadingHTTPServer):
-    """Answers every question with a status, a body and headers; remembers what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
-        self.reply: tuple[int, bytes, dict[str, str]] = (200, b'{"status": "RUNNING"}', {})
-        self.tokens: list[str | None] = []
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Answer(BaseHTTPRequestHandler):
-    def do_GET(self):
-        status, body, headers = self.server.reply
-        self.server.tokens.append(self.headers.get("Authorization"))
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
+from lefleet.cluster.jobs import Jobs
+from lefleet.errors import ClusterUnreachable, TokenRefused
+from tests.executors.head import NO_JOB, Reply, served
 
 
 @pytest.fixture
 def head():
-    yield from _served()
+    with served() as made:
+        made.asked = Reply(200, b'{"status": "RUNNING"}')
+        yield made
 
 
 @pytest.fixture
 def other():
-    yield from _served()
-
-
-def _served():
-    with Head() as server:
-        thread = threading.Thread(target=server.serve_forever, name="head")
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    with served() as made:
+        yield made
 
 
 @pytest.fixture
@@ -68,15 +34,31 @@ def test_the_token_goes_to_the_cluster_and_not_to_a_proxy(head, other, jobs, mon
 
 
 def test_nor_where_an_answer_points_to(head, other, jobs):
-    head.reply = 302, b"", {"Location": f"{other.address}/api/jobs/job"}
+    head.asked = Reply(302, b"", {"Location": f"{other.address}/api/jobs/job"})
     with pytest.raises(ClusterUnreachable):
         jobs.find("job")
     assert other.tokens == []
 
 
 def test_only_ray_itself_says_that_there_is_no_such_job(head, jobs):
-    head.reply = 404, b"Job job does not exist", {}
+    head.asked = NO_JOB
     assert jobs.find("job") is None
-    head.reply = 404, b"no backend", {}
-    with pytest.raises(ClusterUnreachable, match="no backend"):
+    for said in (b"no backend", b"The page does not exist"):
+        head.asked = Reply(404, said)
+        with pytest.raises(ClusterUnreachable, match=said.decode()):
+            jobs.find("job")
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b'{"error": "gateway"}', b"<html>", b'{"status": 3}'])
+def test_an_answer_that_tells_of_no_job_says_nothing_about_it(head, jobs, said):
+    head.asked = Reply(200, said)
+    with pytest.raises(ClusterUnreachable):
         jobs.find("job")
+
+
+def test_a_file_that_has_no_token_is_named(head, tmp_path):
+    (tmp_path / "token").write_text("two\nlines")
+    for name, words in (("token", "is not one token"), ("none", "cannot be read")):
+        with pytest.raises(TokenRefused, match=rf"executor\.token_file: .*{name} .*{words}"):
+            Jobs(head.address, str(tmp_path / name)).find("job")
+    assert head.tokens == []

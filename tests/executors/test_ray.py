@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -13,14 +14,16 @@ import pytest
 
 from lefleet import EvaluateRequest, run_stage
 from lefleet.cluster.fence import read_fence
-from lefleet.cluster.jobs import ClusterUnreachable, Jobs
-from lefleet.errors import BadInput
+from lefleet.cluster.jobs import Jobs
+from lefleet.errors import BadInput, ClusterUnreachable
 from lefleet.executors import for_plan, ray_jobs
 from lefleet.executors.checks import examine_cluster, require_reachable
+from lefleet.ledger import open_ledger
+from lefleet.loop.runs import begin, is_controlled
 from lefleet.loop.stage_process import Cancellation, StageCancelled, StageGone, carry_out
 from lefleet.process import processes_marked
 from lefleet.records import EpisodeRecord, encode
-from lefleet.records.executor import StageResources
+from lefleet.records.executor import ExecutorPlan, StageResources
 from lefleet.stages.folder import (
     Journal,
     StageFolder,
@@ -28,9 +31,10 @@ from lefleet.stages.folder import (
     is_locked,
     read_request,
 )
-from lefleet.stages.progress import read_progress
+from lefleet.stages.progress import WAITING, read_progress
 from lefleet.stages.run import STAGE_MARK
 from tests.conftest import TASKS
+from tests.loop.fuzz import tiny_config
 
 SUBMIT = """
 import os, signal, sys
@@ -171,23 +175,72 @@ def test_a_stage_that_waits_for_resources_says_so(cluster, tmp_path, weak, monke
             on_launch=lambda: 1,
             on_wait=waits.append,
         )
-    assert waits == [ray_jobs.WAITING]
-    assert read_progress(tmp_path / "evaluate").what == ray_jobs.WAITING
+    assert waits == [WAITING.detail]
+    assert read_progress(tmp_path / "evaluate").what == WAITING.detail
     assert executor.find(tmp_path / "evaluate") is None
+
+
+class Hasty(Jobs):
+    """Does not know at first what is there, as where another controller is faster."""
+
+    def __init__(self, plan: ExecutorPlan) -> None:
+        super().__init__(plan.address, plan.token_file)
+        self._has_looked = False
+
+    def find(self, name: str):
+        self._has_looked, was = True, self._has_looked
+        return super().find(name) if was else None
 
 
 def test_a_job_of_the_same_name_is_not_started_twice(cluster, tmp_path):
     jobs, file = Jobs(cluster.plan.address, cluster.plan.token_file), tmp_path / "lines"
     argv = ("sh", "-c", f"echo one >> {file}")
-    for _ in range(2):
-        jobs.submit("twice", argv, StageResources(), 5.0)
+    for asking in (jobs, jobs, Hasty(cluster.plan)):
+        asking.submit("twice", argv, StageResources(), 5.0)
     while not jobs.find("twice").has_ended:
         time.sleep(0.2)
     assert file.read_text() == "one\n"
 
 
+def test_workers_that_find_no_room_are_said_to_wait(cluster, tmp_path, weak):
+    scarce = {"worker": StageResources(custom={"nowhere": 1.0})}
+    executor = for_plan(msgspec.structs.replace(cluster.plan, resources=scarce, workers=1))
+    waits: list[str] = []
+
+    def until_told() -> Cancellation | None:
+        return Cancellation("stop", "on request") if waits else None
+
+    with pytest.raises(StageCancelled):
+        carry_out(
+            evaluation(weak),
+            tmp_path / "evaluate",
+            executor,
+            must_end=until_told,
+            on_launch=lambda: 1,
+            on_wait=waits.append,
+        )
+    assert waits == [WAITING.detail]
+
+
+def test_a_run_that_waits_for_room_says_so_and_can_be_stopped(cluster, tmp_path):
+    scarce = {"collect": StageResources(custom={"nowhere": 1.0})}
+    plan = msgspec.structs.replace(cluster.plan, resources=scarce)
+    config = msgspec.structs.replace(tiny_config("r"), executor=plan)
+    with closing(open_ledger(tmp_path)) as ledger:
+        begin(ledger, tmp_path, config)
+        while not (made := ledger.attempts("r")) or not made[0].waited_s:
+            assert is_controlled(ledger, "r"), (tmp_path / "r" / "controller.log").read_text()
+            time.sleep(0.2)
+        assert [event.data["what"] for event in ledger.events("r") if event.kind == "stage_waits"]
+        ledger.request_stop("r")
+        while is_controlled(ledger, "r"):
+            time.sleep(0.2)
+        assert ledger.run("r").state == "stopped"
+        assert [one.state for one in ledger.attempts("r")] == ["cancelled"]
+
+
 def test_a_cluster_is_tried_out(cluster, tmp_path):
-    found = examine_cluster(cluster.plan, tmp_path)
+    found = examine_cluster(cluster.plan, tmp_path, "cpu")
     assert "1 node, 2 CPUs, 0 GPUs" in found.found
     assert found.asks_for_token
     assert list(tmp_path.iterdir()) == []
@@ -198,7 +251,7 @@ def test_missing_resources_are_found_before_a_run_begins(cluster, tmp_path):
         cluster.plan, resources={"train": StageResources(cpus=1.0, gpus=1.0)}
     )
     with pytest.raises(BadInput, match=r"executor.resources.train: no node has 1 CPU, 1 GPU\."):
-        examine_cluster(greedy, tmp_path)
+        examine_cluster(greedy, tmp_path, "cpu")
 
 
 @pytest.mark.parametrize(("token", "words"), [("", "wants a token"), ("wrong", "refuses the tok")])

@@ -139,6 +139,21 @@ def test_rows_that_differ_after_the_copy_are_noticed(folder, database, monkeypat
     assert names(folder) == ["ledger.db"]
 
 
+def test_a_controller_that_starts_before_the_copy_begins_is_noticed(folder, database, monkeypatch):
+    copy_ledger(str(folder), database)
+    plain = copying.upgrade
+    with closing(open_ledger(folder)) as ledger, ExitStack() as held:
+
+        def upgrade(engines) -> None:
+            plain(engines)
+            held.enter_context(ledger.controllers.hold("r"))
+
+        monkeypatch.setattr(copying, "upgrade", upgrade)
+        with pytest.raises(BadInput, match="r has a running controller"):
+            copy_ledger(database, str(folder))
+    assert "ledger.json" in names(folder), "its ledger is where it was"
+
+
 def test_what_must_not_be_copied_is_refused_and_stays(folder, database, tmp_path):
     with ExitStack() as held:
         ledger = held.enter_context(closing(open_ledger(folder)))

@@ -89,11 +89,11 @@ def test_an_attempt_that_the_next_one_closes_is_an_event_too(bench):
 
 
 def test_an_attempt_that_waits_for_a_cluster_has_not_worked(bench):
-    bench.attempts.count_wait(0, "collect")
+    bench.attempts.waits(0, "collect", "room")
     waited = bench.attempt.waited_s
     assert waited == pytest.approx(3 * HOUR, abs=60)
     assert bench.attempt.worked_s(time.time()) == pytest.approx(0.0, abs=60)
-    bench.attempts.count_wait(0, "collect")
+    bench.attempts.waits(0, "collect", "room")
     assert bench.attempt.waited_s == waited, "kept every few seconds"
 
 

@@ -270,9 +270,15 @@ def watched(tmp_path, monkeypatch):
     ledger.create_run("r", {})
     monkeypatch.setattr(stage_process, "time", clock)
 
-    def start(wall_s: float = 0.0, device_seconds: float = 0.0, loading_s: float = 0.0, **changes):
+    def start(
+        wall_s: float = 0.0,
+        device_seconds: float = 0.0,
+        loading_s: float = 0.0,
+        worked_s: float = 0.0,
+        **changes,
+    ):
         now = state(of=config(hang_after_s=10.0, **changes), device_seconds=device_seconds)
-        monitor = StageMonitor(ledger, "r", tmp_path, now, lambda: wall_s)
+        monitor = StageMonitor(ledger, "r", tmp_path, now, lambda: wall_s, worked_s=worked_s)
         clock.now += loading_s
         monitor.begin()
 
@@ -321,6 +327,13 @@ def test_its_own_running_time_counts(watched):
     assert pass_time(4.0).kind == "budget"
 
 
+def test_what_a_body_worked_before_it_was_attached_to_counts(watched):
+    start, _ = watched
+    within = {"device_seconds": 3000.0, "budgets": Budgets(device_hours=1.0)}
+    assert start(**within, worked_s=580.0)(4.0, 4.0) is None
+    assert start(**within, worked_s=595.0)(4.0, 4.0).kind == "budget"
+
+
 def test_what_the_controller_loads_before_it_starts_the_stage_does_not_count(watched):
     start, _ = watched
     within = {"device_seconds": 3590.0, "budgets": Budgets(device_hours=1.0)}
@@ -331,7 +344,8 @@ def test_time_in_a_queue_does_not_count_and_a_stop_is_still_seen(tmp_path):
     with closing(open_ledger(tmp_path)) as ledger:
         ledger.create_run("r", {})
         used = state(of=config(budgets=Budgets(device_hours=1.0)), device_seconds=3599.9)
-        monitor = StageMonitor(ledger, "r", tmp_path, used, lambda: 0.0)
+        # Attached to after two hours in the queue without a controller.
+        monitor = StageMonitor(ledger, "r", tmp_path, used, lambda: 0.0, worked_s=7200.0)
 
         def asked() -> Cancellation | None:
             time.sleep(0.6)

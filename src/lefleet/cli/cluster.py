@@ -7,7 +7,7 @@ from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, ClusterUnreachable
 from lefleet.stages.progress import Update
 
 
@@ -98,7 +98,7 @@ def _down(command: ClusterOptions) -> int:
 
 def _status(command: ClusterOptions) -> int:
     """Exit code 1 where none is running."""
-    from lefleet.cluster.jobs import ClusterUnreachable, Jobs
+    from lefleet.cluster.jobs import Jobs
     from lefleet.cluster.nodes import FOLDER, processes_of, read_cluster
 
     workdir = absolute(command.workdir, "workdir")

@@ -8,9 +8,8 @@ batch, which another worker gets, and no episode is counted twice.
 import logging
 import os
 import subprocess
-import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -22,7 +21,7 @@ from lefleet.records.executor import StageResources
 
 _TRIES = 4
 """Workers that may be lost with one batch before it is the batch's fault."""
-_TELL_EVERY_S = 30.0
+_TELL_EVERY_S = 5.0
 _ALONE = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
 
@@ -74,7 +73,14 @@ class WorkerRelay:
 class ActorPool:
     """As `process.Pool`, with workers on any node. Everything happens in the caller's thread."""
 
-    def __init__(self, argv: Sequence[str], size: int, log: Path, each: StageResources) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        size: int,
+        log: Path,
+        each: StageResources,
+        on_wait: Callable[[bool], None],
+    ) -> None:
         self._size = size
         self._log = log
         self._log_start = log.stat().st_size if log.exists() else 0
@@ -86,7 +92,8 @@ class ActorPool:
         """Actors without a place yet, by the promise that tells of it."""
         self._idle: deque[Any] = deque()
         self._failed_starts = 0
-        self._told = time.monotonic()
+        self._on_wait = on_wait
+        self._has_placed = self._has_waited = False
 
     def close(self) -> None:
         """End the workers."""
@@ -135,10 +142,12 @@ class ActorPool:
 
     def _settled(self, promises: list[Any]) -> list[Any]:
         """Those that are kept or broken; waits for one."""
-        settled, _ = self._ray.wait(promises, num_returns=1, timeout=_TELL_EVERY_S / 2)
-        if not settled and time.monotonic() - self._told > _TELL_EVERY_S and self._starting:
-            self._told = time.monotonic()
-            self._note(f"{len(self._starting)} workers wait for resources on the cluster")
+        settled, _ = self._ray.wait(promises, num_returns=1, timeout=_TELL_EVERY_S)
+        if not settled and not self._has_placed:
+            if not self._has_waited:
+                self._has_waited = True
+                self._note(f"{len(self._starting)} workers wait for resources on the cluster")
+            self._on_wait(True)
         return list(settled)
 
     def _place(self, promise: Any) -> None:
@@ -156,6 +165,9 @@ class ActorPool:
                 ) from error
         else:
             self._idle.append(actor)
+            if self._has_waited and not self._has_placed:
+                self._on_wait(False)
+            self._has_placed = True
 
     def _answers(self, promise: Any) -> BatchAnswers | None:
         """None where the worker's node or actor is lost."""

@@ -5,7 +5,9 @@ controller that asks once a second.
 """
 
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -13,15 +15,16 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, ClusterUnreachable, LeFleetError, TokenRefused
 from lefleet.records.executor import StageResources
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 10_000_000
 _STARTING = "PENDING"
 _RUNNING = "RUNNING"
-_NO_SUCH_JOB = "does not exist"
+_NO_SUCH_JOB = re.compile(r"Job \S+ does not exist\.?")
 """What Ray says of one; anything else may say 404 too, such as a proxy whose head is away."""
+_TOKEN = re.compile(r"[!-~]+")
 _STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
 """Seconds between SIGTERM and SIGKILL of a job; Ray's own 3 are too short for a training."""
 _HELP = (
@@ -30,8 +33,12 @@ _HELP = (
 )
 
 
-class ClusterUnreachable(LeFleetError):
-    """The cluster does not answer, or not yet; nothing is known about its jobs."""
+class JobRefused(LeFleetError):
+    """The cluster was asked to start a job, and knows none of that name."""
+
+
+class _NoSuchJob(Exception):
+    """Ray says that it knows no job of this name."""
 
 
 class ClusterJob(msgspec.Struct, frozen=True):
@@ -51,14 +58,14 @@ class ClusterJob(msgspec.Struct, frozen=True):
 
 
 class Jobs:
-    """The jobs of the cluster at `address`."""
+    """The jobs of the cluster at `address`. Every question may raise ClusterUnreachable."""
 
     def __init__(self, address: str, token_file: str = "") -> None:
         self.address = address.rstrip("/")
         self._token_file = token_file
 
     def version(self) -> str:
-        """Of its Ray; BadInput where the token is refused."""
+        """Of its Ray."""
         said: dict[str, Any] = self._ask("GET", "/api/version") or {}
         return str(said.get("ray_version", "unknown"))
 
@@ -72,14 +79,15 @@ class Jobs:
         """Whether somebody without a token is turned away."""
         try:
             self._ask("GET", "/api/jobs/none", token="")
-        except BadInput:
+        except TokenRefused:
             return True
         return False
 
     def submit(
         self, name: str, argv: Sequence[str], wanted: StageResources, stop_wait_s: float
     ) -> None:
-        """Start a job. Nothing happens where there is one of this name already.
+        """Start a job. Nothing happens where there is one of this name already. JobRefused where
+        there is none afterwards.
 
         Its variables come from a file, so that the cluster's pages show none of them.
         """
@@ -95,28 +103,38 @@ class Jobs:
         }
         try:
             self._ask("POST", "/api/jobs/", asked)
-        except ClusterUnreachable:
+        except ClusterUnreachable as error:
             # The answer may be lost, or another process was faster.
             if self.find(name) is None:
-                raise
+                raise JobRefused(error.problem, error.remedy) from error
 
     def find(self, name: str) -> ClusterJob | None:
         """None where the cluster knows no such job, for instance after a restart of its head."""
-        said = self._ask("GET", f"/api/jobs/{quote(name)}")
-        return None if said is None else msgspec.convert(said, ClusterJob)
+        try:
+            said = self._ask("GET", f"/api/jobs/{quote(name)}")
+        except _NoSuchJob:
+            return None
+        try:
+            return msgspec.convert(said, ClusterJob)
+        except msgspec.ValidationError as error:
+            raise self._unreachable(f"it does not say what job {name} does: {error}") from error
 
     def stop(self, name: str) -> None:
         """Ask it to end; returns at once."""
-        self._ask("POST", f"/api/jobs/{quote(name)}/stop")
+        with suppress(_NoSuchJob):
+            self._ask("POST", f"/api/jobs/{quote(name)}/stop")
 
     def log(self, name: str) -> str:
         """What its entrypoint printed."""
-        said: dict[str, Any] = self._ask("GET", f"/api/jobs/{quote(name)}/logs") or {}
+        try:
+            said: dict[str, Any] = self._ask("GET", f"/api/jobs/{quote(name)}/logs") or {}
+        except _NoSuchJob:
+            return ""
         return str(said.get("logs", ""))
 
     def _ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
-        """The answer; None where Ray knows no such job. With the cluster's token, unless
-        another one is given. What speaks HTTP is imported here: every command imports this module.
+        """The answer. With the cluster's token, unless another one is given. What speaks HTTP is
+        imported here: every command imports this module.
         """
         from http.client import HTTPException
         from urllib import request as urls
@@ -142,12 +160,12 @@ class Jobs:
         except HTTPError as error:
             with error:
                 said = error.read(2000).decode(errors="replace").strip().splitlines()
-            if error.code == 404 and any(_NO_SUCH_JOB in line for line in said):
-                return None
+            if error.code == 404 and any(_NO_SUCH_JOB.fullmatch(line.strip()) for line in said):
+                raise _NoSuchJob from error
             if error.code in (401, 403):
                 wrong = "wants a token" if error.code == 401 else "refuses the token"
                 problem = f"executor.address: the cluster at {self.address} {wrong}."
-                raise BadInput(problem, _HELP) from error
+                raise TokenRefused(problem, _HELP) from error
             raise self._unreachable((said or [error.reason])[-1]) from error
         except (OSError, HTTPException, msgspec.DecodeError) as error:
             raise self._unreachable(getattr(error, "reason", error)) from error
@@ -161,17 +179,20 @@ class Jobs:
 
 def read_token(token_file: str) -> str:
     """The cluster's token, from where Ray itself looks for it if no file is named; empty where
-    there is none. BadInput where the named file cannot be read."""
+    there is none. TokenRefused where the named file has none."""
     if not token_file and (token := os.environ.get("RAY_AUTH_TOKEN")):
         return token.strip()
     named = token_file or os.environ.get("RAY_AUTH_TOKEN_PATH", "")
     try:
-        return Path(named or "~/.ray/auth_token").expanduser().read_text().strip()
+        token = Path(named or "~/.ray/auth_token").expanduser().read_text().strip()
     except (OSError, RuntimeError, ValueError) as error:
         if not named:
             return ""
         why = getattr(error, "strerror", None) or error
-        raise BadInput(f"executor.token_file: {named} cannot be read: {why}.", _HELP) from error
+        raise TokenRefused(f"executor.token_file: {named} cannot be read: {why}.", _HELP) from error
+    if token and not _TOKEN.fullmatch(token):
+        raise TokenRefused(f"executor.token_file: what {named} has is not one token.", _HELP)
+    return token
 
 
 def require_address(address: str) -> None:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lefleet.cluster.jobs import ClusterUnreachable, Jobs
+from lefleet.cluster.jobs import Jobs
 from lefleet.constitution import Grants, find, installed, rules_for_grants
 from lefleet.durable import write_durably
-from lefleet.errors import BadInput, StageFailed
+from lefleet.errors import BadInput, ClusterUnreachable, StageFailed
 from lefleet.process import launch, processes_marked
 from lefleet.records import decode, encode
 from lefleet.records.border import Strict

@@ -5,7 +5,7 @@ same wherever it runs, and its batches too: they are made before anything is sha
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -40,13 +40,16 @@ def pool_variables(plan: ExecutorPlan, each: StageResources) -> dict[str, str]:
     return {WORKERS: msgspec.json.encode(WorkerPlan(count=plan.workers, each=each)).decode()}
 
 
-def worker_pool(argv: Sequence[str], size: int, log: Path) -> WorkerPool:
-    """`size` workers that run `argv`, where this process's variables say."""
+def worker_pool(
+    argv: Sequence[str], size: int, log: Path, on_wait: Callable[[bool], None]
+) -> WorkerPool:
+    """`size` workers that run `argv`, where this process's variables say. `on_wait` is called with
+    True while none of them has found room yet, and then with False."""
     if (plan := _plan()) is None:
         return Pool(argv, size, log)
     from lefleet.cluster.actors import ActorPool
 
-    return ActorPool(argv, size, log, plan.each)
+    return ActorPool(argv, size, log, plan.each, on_wait)
 
 
 def workers_elsewhere() -> int:

@@ -24,7 +24,7 @@ def travelling(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if _SENT.fullmatch(name) and (name.startswith("LEFLEET_") or not _SECRET.search(name))
+        if _SENT.fullmatch(name) and not _SECRET.search(name)
     }
 
 

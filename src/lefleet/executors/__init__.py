@@ -8,11 +8,11 @@
 
 A stage's folder and the program `lefleet stage exec FOLDER` are the same everywhere, and so are
 requests, records and digests; only who starts that program differs. `for_plan` makes the executor
-that a config names, and no code elsewhere knows which one it is.
+that a config names. Code elsewhere knows of it whether stages work on this machine, nothing more.
 
-Imports `errors`, `records`, `process`, `cluster` and `stages`; `loop` and `cli` use it. Requests
-and records are in the stage's folder. To a cluster go the command line and the resources, and the
-body finds its variables in the folder's fence.
+Imports `errors`, `records`, `process`, `devices`, `cluster` and `stages`; `loop` and `cli` use it.
+Requests and records are in the stage's folder. To a cluster go the command line and the resources,
+and the body finds its variables in the folder's fence.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from lefleet.records.executor import ExecutorPlan
 __all__ = ["BodyState", "Executor", "LocalExecutor", "StageBody", "for_plan"]
 
 
-def for_plan(plan: ExecutorPlan, meanwhile: Callable[[], None] = lambda: None) -> Executor:
-    """The executor that a config names. `meanwhile` is called a few times a second while it waits
-    for a cluster."""
+def for_plan(plan: ExecutorPlan, require_control: Callable[[], None] = lambda: None) -> Executor:
+    """The executor that a config names. `require_control` raises where this process may not steer
+    the run any more: a cluster asks before it changes anything, and while it waits."""
     if plan.is_here:
         return LocalExecutor()
     from lefleet.executors.ray_jobs import RayExecutor
 
-    return RayExecutor(plan, meanwhile)
+    return RayExecutor(plan, require_control)

@@ -17,10 +17,11 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from lefleet.cluster.actors import connected
-from lefleet.cluster.jobs import ClusterUnreachable, Jobs
+from lefleet.cluster.jobs import JobRefused, Jobs
 from lefleet.cluster.nodes import require_ray
+from lefleet.devices import CPU
 from lefleet.durable import write_durably
-from lefleet.errors import BadInput
+from lefleet.errors import BadInput, ClusterUnreachable
 from lefleet.executors.ray_jobs import resources_of
 from lefleet.process import is_held, require_allowed
 from lefleet.process.liveness import take_lock
@@ -30,12 +31,16 @@ from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
 
 _WITH_WORKERS: tuple[Claimant, ...] = ("collect", "evaluate", "gate", "improve")
 _STAGES: tuple[Claimant, ...] = (*_WITH_WORKERS, "train", "propose", "worker")
+_ON_DEVICE: tuple[Claimant, ...] = ("train", "worker")
 _NONCE = "nonce"
 _LOCK = "lock"
 _REPORT = "report.json"
 _PATIENCE_S = 180.0
 _NODE_PATIENCE_S = 90.0
-_SHARE = "Let all nodes mount it under the same path, with locks that hold between machines."
+_SHARE = (
+    "Let the same user see the same work folder and the same LeFleet under the same paths on all "
+    "nodes, with locks that hold between machines."
+)
 
 
 class NodeReport(Strict, frozen=True, kw_only=True):
@@ -54,15 +59,17 @@ class ClusterFindings(NamedTuple):
     asks_for_token: bool
 
 
-def examine_cluster(plan: ExecutorPlan, workdir: Path) -> ClusterFindings:
+def examine_cluster(plan: ExecutorPlan, workdir: Path, device: str) -> ClusterFindings:
     """Try out the cluster; BadInput with the field and the remedy where a run would fail there."""
     require_ray("executor.type")
+    _require_reserved(plan, device)
     require_reachable(plan)
     jobs = Jobs(plan.address, plan.token_file)
-    nodes = _probe(jobs, workdir)
+    with _refused():
+        nodes = _probe(jobs, workdir)
     for node in nodes:
         if node.problem:
-            raise BadInput(f"workdir: node {node.name} {node.problem}.", _SHARE)
+            raise BadInput(f"executor.address: node {node.name} {node.problem}.", _SHARE)
     for claimant in _STAGES:
         _require_room(claimant, resources_of(plan, claimant), nodes)
     for claimant in _WITH_WORKERS:
@@ -70,15 +77,33 @@ def examine_cluster(plan: ExecutorPlan, workdir: Path) -> ClusterFindings:
     count = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
     cpus = sum(node.resources.get("CPU", 0.0) for node in nodes)
     gpus = sum(node.resources.get("GPU", 0.0) for node in nodes)
-    found = f"{plan.address}: Ray {jobs.version()}, {count}, {cpus:g} CPUs, {gpus:g} GPUs"
-    return ClusterFindings(found, jobs.asks_for_token())
+    with _refused():
+        found = f"{plan.address}: Ray {jobs.version()}, {count}, {cpus:g} CPUs, {gpus:g} GPUs"
+        return ClusterFindings(found, jobs.asks_for_token())
+
+
+def _require_reserved(plan: ExecutorPlan, device: str) -> None:
+    """Ray hides the GPUs of a node from what has reserved none."""
+    for claimant in _ON_DEVICE:
+        if device != CPU and not resources_of(plan, claimant).gpus:
+            raise BadInput(
+                f"executor.resources.{claimant}: it works on {device} and reserves no GPU.",
+                "Name how many: 1, or for workers that share one for instance 0.25.",
+            )
 
 
 def require_reachable(plan: ExecutorPlan) -> None:
     """BadInput where the cluster does not answer, or wants another token."""
-    try:
+    with _refused():
         Jobs(plan.address, plan.token_file).find("none")
-    except ClusterUnreachable as error:
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Before a run begins, a cluster that does not do as it is asked is a wrong config."""
+    try:
+        yield
+    except (ClusterUnreachable, JobRefused) as error:
         raise BadInput(error.problem, error.remedy) from error
 
 
@@ -116,11 +141,8 @@ def _probe(jobs: Jobs, workdir: Path) -> list[NodeReport]:
         argv = (sys.executable, "-m", "lefleet", "cluster", "probe", str(folder), _nonce_of(folder))
         require_allowed(argv)
         name = f"lefleet-probe-{token_hex(8)}"
-        try:
-            jobs.submit(name, argv, StageResources(), stop_wait_s=5.0)
-            said = _outcome(jobs, name)
-        except ClusterUnreachable as error:
-            raise BadInput(error.problem, error.remedy) from error
+        jobs.submit(name, argv, StageResources(), stop_wait_s=5.0)
+        said = _outcome(jobs, name)
         report = folder / _REPORT
         if report.exists():
             return list(decode(report.read_bytes(), list[NodeReport], str(report)))
@@ -152,7 +174,8 @@ def _asking_folder(workdir: Path) -> Iterator[Path]:
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         take_lock(lock)
-        write_durably(folder / _NONCE, token_hex(16).encode())
+        # As a stage's fence: for this user alone.
+        write_durably(folder / _NONCE, token_hex(16).encode(), 0o600)
         yield folder
     finally:
         os.close(lock)
@@ -175,7 +198,7 @@ def probe_nodes(folder: Path, nonce: str) -> int:
             num_cpus=0,
             max_retries=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-        ).remote(str(folder), nonce)
+        ).remote(str(folder), nonce, sys.executable)
         for node in alive
     ]
     reports = [_report(ray, node, promise) for node, promise in zip(alive, promises, strict=True)]
@@ -197,9 +220,11 @@ def _report(ray: Any, node: dict[str, Any], promise: Any) -> NodeReport:
     return NodeReport(name=name, resources=resources, problem=problem)
 
 
-def _look(folder: str, nonce: str) -> str:
+def _look(folder: str, nonce: str, python: str) -> str:
     """On a node: what is wrong there, as the rest of a sentence; empty where nothing is."""
     here = Path(folder)
+    if not os.access(python, os.X_OK):
+        return f"has no {python}, which stages are started with"
     try:
         if _nonce_of(here) != nonce:
             return f"has another folder at {here.parent}"

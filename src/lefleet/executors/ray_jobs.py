@@ -6,6 +6,7 @@ closed, and the folder's lock is seen to be free before the next job is submitte
 """
 
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,24 +15,27 @@ from secrets import token_hex
 from typing import cast
 
 from lefleet.cluster.fence import FENCE, Fence, close_fence, read_fence, write_fence
-from lefleet.cluster.jobs import ClusterJob, ClusterUnreachable, Jobs
+from lefleet.cluster.jobs import ClusterJob, JobRefused, Jobs
 from lefleet.cluster.pools import pool_variables
 from lefleet.cluster.transfer import body_environment
-from lefleet.errors import BadInput, StageFailed
+from lefleet.errors import ClusterUnreachable, StageFailed
 from lefleet.executors.driver import GRACE_S, OUTDATED, driver_argv
-from lefleet.executors.seam import BodyState, LockedBody, StageBody
+from lefleet.executors.local import LocalExecutor
+from lefleet.executors.seam import BodyState, EndedBody, LockedBody, StageBody
 from lefleet.process import require_allowed
 from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
 from lefleet.stages.folder import LOG, RECORD, is_locked
-from lefleet.stages.progress import ProgressWriter, Update
+from lefleet.stages.progress import WAITING, ProgressWriter, read_progress
 from lefleet.stages.run import STAGE_MARK, prepare, stage_argv
 
-WAITING = "waiting for resources on the cluster"
+_WAITING = WAITING.detail
 FORGOTTEN = "was forgotten by the cluster, whose head has restarted"
 _LOOK_EVERY_S = 1.0
 _RELEASE_S = 180.0
 """How long the lock of an outdated body may stay held: its driver looks at the fence every few
 seconds, and a lost node gives up its locks when the file system notices."""
+_STOPPED_RELEASE_S = 30.0
+"""The same where nothing else is to work in the folder."""
 _STOP_S = GRACE_S + 20.0
 _TELL_EVERY_S = 10.0
 _STARTING_S = 5.0
@@ -43,11 +47,12 @@ _DEFAULTS: dict[str, StageResources] = {
 
 
 class RayExecutor:
-    """Submits each body as a job that this user's cluster runs on one of its nodes."""
+    """Submits each body as a job that this user's cluster runs on one of its nodes. Before it
+    changes a fence or a job, it asks whether this process may still do that."""
 
-    def __init__(self, plan: ExecutorPlan, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, plan: ExecutorPlan, require_control: Callable[[], None]) -> None:
         self._plan = plan
-        self._meanwhile = meanwhile
+        self._require_control = require_control
         self._jobs = Jobs(plan.address, plan.token_file)
 
     def find(self, folder: Path) -> StageBody | None:
@@ -57,16 +62,21 @@ class RayExecutor:
             return LockedBody(folder) if is_locked(folder) else None
         if not self._is_alive(fence.submission):
             return None
-        return JobBody(self._jobs, fence.submission, folder)
+        return JobBody(self._jobs, fence.submission, folder, starting_s=0.0)
 
     def clear(self, folder: Path) -> None:
         if not folder.exists():
             return
         fence = read_fence(folder)
+        self._require_control()
         close_fence(folder)
         if fence is not None and fence.submission:
             self._stop([fence.submission])
-        self._await_release({folder})
+        if (held := self._held({folder}, _RELEASE_S)) is not None:
+            raise StageFailed(
+                f"A process on some node still works in {held}.",
+                "End it there, then resume the run.",
+            )
 
     def start(self, folder: Path, stage: str, attempt: int) -> StageBody:
         prepare(folder)
@@ -77,22 +87,32 @@ class RayExecutor:
         # What the body is, and the program that will start it there.
         require_allowed(argv)
         require_allowed(driver_argv(folder, token))
+        self._require_control()
         write_fence(folder, Fence(token=token, submission=name, environment=environment))
-        self._jobs.submit(
-            name, driver_argv(folder, token), resources_of(self._plan, stage), GRACE_S + 10.0
-        )
-        return JobBody(self._jobs, name, folder)
+        try:
+            self._jobs.submit(
+                name, driver_argv(folder, token), resources_of(self._plan, stage), GRACE_S + 10.0
+            )
+        except JobRefused as error:
+            return EndedBody(f"could not be submitted: {error}")
+        return JobBody(self._jobs, name, folder, starting_s=_STARTING_S)
 
     def cancel(self, folders: set[Path]) -> None:
         unfinished = {folder for folder in folders if not (folder / RECORD).exists()}
         names = []
+        self._require_control()
         for folder in unfinished:
             fence = read_fence(folder)
-            if fence is not None and fence.submission:
+            if fence is None:
+                # One that was started by hand, or before the run was given a cluster.
+                LocalExecutor().cancel({folder})
+            elif fence.submission:
                 names.append(fence.submission)
                 close_fence(folder)
         self._stop(names)
-        self._await_release(unfinished)
+        if (held := self._held(unfinished, _STOPPED_RELEASE_S)) is not None:
+            # It cannot commit any more, and the next attempt waits for its lock.
+            sys.stderr.write(f"A process on some node still works in {held}.\n")
 
     def _stop(self, names: Sequence[str]) -> None:
         """Ask the cluster to end jobs, and see that those at work have. Where it does not answer,
@@ -105,63 +125,74 @@ class RayExecutor:
             while any(map(self._is_at_work, names)) and time.monotonic() < deadline:
                 self._wait()
 
-    def _await_release(self, folders: set[Path]) -> None:
-        deadline = time.monotonic() + _RELEASE_S
+    def _held(self, folders: set[Path], patience_s: float) -> Path | None:
+        """A folder whose lock is held for as long as that; None once all are free."""
+        deadline = time.monotonic() + patience_s
         while held := [folder for folder in folders if is_locked(folder)]:
             if time.monotonic() > deadline:
-                raise StageFailed(
-                    f"A process on some node still works in {held[0]}.",
-                    "End it there, then resume the run.",
-                )
+                return held[0]
             self._wait()
+        return None
 
     def _wait(self) -> None:
-        self._meanwhile()
+        self._require_control()
         time.sleep(0.2)
 
     def _is_at_work(self, name: str) -> bool:
-        job = _known(self._jobs, name)
+        job = self._jobs.find(name)
         return job is not None and not job.has_ended and not job.is_pending
 
     def _is_alive(self, name: str) -> bool:
-        job = _known(self._jobs, name)
+        job = self._jobs.find(name)
         return job is not None and not job.has_ended
 
 
 class JobBody:
-    """A body that the cluster runs, or will. Asked about once a second."""
+    """A body that the cluster runs, or will: it waits for room once it is pending for longer than
+    `starting_s`. Asked about once a second."""
 
-    def __init__(self, jobs: Jobs, name: str, folder: Path) -> None:
+    def __init__(self, jobs: Jobs, name: str, folder: Path, starting_s: float) -> None:
         self._jobs = jobs
         self._name = name
         self._folder = folder
         self._progress = ProgressWriter(folder)
         self._state = BodyState("running")
-        self._found = time.monotonic()
+        self._waits_from = time.monotonic() + starting_s
         self._looked = self._told = -_LOOK_EVERY_S
 
     def look(self) -> BodyState:
         now = time.monotonic()
         if now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
-            # A head that is restarted answers again; until then the body may be at work.
-            with suppress(ClusterUnreachable):
-                self._state = self._state_of(_known(self._jobs, self._name))
-            if self._state.phase == "waiting" and now - self._told >= _TELL_EVERY_S:
-                # Also a sign of life: a full cluster is not a stage that hangs.
-                self._told = now
-                self._progress(Update.phase(WAITING))
+            try:
+                self._state = self._state_of(self._jobs.find(self._name))
+            except ClusterUnreachable:
+                # A head that is restarted answers again; until then the body may be at work.
+                self._state = BodyState("running")
         return self._state
 
     def _state_of(self, job: ClusterJob | None) -> BodyState:
         if job is None:
             return BodyState("ended", words=FORGOTTEN)
+        if job.is_pending:
+            return self._pending(time.monotonic())
         if not job.has_ended:
-            is_waiting = job.is_pending and time.monotonic() - self._found > _STARTING_S
-            return BodyState("waiting", words=WAITING) if is_waiting else BodyState("running")
+            said = read_progress(self._folder)
+            # Its workers have found no room yet.
+            is_waiting = said is not None and said.what == _WAITING
+            return BodyState("waiting", words=_WAITING) if is_waiting else BodyState("running")
         if job.status != "SUCCEEDED":
             self._keep_log()
         return ended(job)
+
+    def _pending(self, now: float) -> BodyState:
+        if now < self._waits_from:
+            return BodyState("running")
+        if now - self._told >= _TELL_EVERY_S:
+            # Also a sign of life: a full cluster is not a stage that hangs.
+            self._told = now
+            self._progress(WAITING)
+        return BodyState("waiting", words=_WAITING)
 
     def _keep_log(self) -> None:
         """What the job printed, where the body never came to write to the stage's log."""
@@ -172,15 +203,6 @@ class JobBody:
             said = self._jobs.log(self._name)
             with log.open("a") as file:
                 file.writelines(f"{line}\n" for line in said.splitlines())
-
-
-def _known(jobs: Jobs, name: str) -> ClusterJob | None:
-    """The job of a run that has begun. A token that the cluster refuses for a while, as when its
-    file is replaced, says nothing about the job."""
-    try:
-        return jobs.find(name)
-    except BadInput as error:
-        raise ClusterUnreachable(error.problem, error.remedy) from error
 
 
 def ended(job: ClusterJob) -> BodyState:

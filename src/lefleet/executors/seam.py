@@ -39,7 +39,18 @@ class Executor(Protocol):
         not allow it; ClusterUnreachable where it may not have been started."""
 
     def cancel(self, folders: set[Path]) -> None:
-        """Ask the bodies in these folders to end, then make them."""
+        """Ask the bodies in these folders to end, then make them. One that cannot be reached, on a
+        node that is lost, can commit nothing any more."""
+
+
+class EndedBody:
+    """One that never came to work."""
+
+    def __init__(self, words: str) -> None:
+        self._state = BodyState("ended", words=words)
+
+    def look(self) -> BodyState:
+        return self._state
 
 
 class LockedBody:

@@ -2,7 +2,7 @@
 
 import fcntl
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import batched, zip_longest
 from pathlib import Path
@@ -75,8 +75,7 @@ def _to_server(workdir: Path, url: str) -> LedgerCopy:
         file, server = sqlite.writing(path), postgres.writing(url, LeaseFence())
         for one in (file, server):
             ends.callback(one.writes.dispose)
-        _require_idle(controlled_runs(workdir))
-        rows = _copy(file, str(path), server, shown(url))
+        rows = _copy(file, str(path), server, shown(url), lambda: controlled_runs(workdir))
         file.writes.dispose()
         if path.with_name(f"{FILE}-wal").exists():
             raise BadInput(
@@ -110,8 +109,7 @@ def _to_file(url: str, workdir: Path) -> LedgerCopy:
             raise BadInput(
                 f"source: {shown(url)} is not the ledger of {workdir}.", "Check its ledger.json."
             )
-        _require_idle(Leases(*server, LeaseFence()).running())
-        rows = _copy(server, shown(url), file, str(path))
+        rows = _copy(server, shown(url), file, str(path), Leases(*server, LeaseFence()).running)
         (workdir / POINTER).unlink()
     return LedgerCopy(url, str(path), rows)
 
@@ -130,8 +128,16 @@ def _require_idle(runs: list[str]) -> None:
         )
 
 
-def _copy(source: Engines, name: str, destination: Engines, into: str) -> dict[str, int]:
-    """In one transaction, while nobody can write to the source; rows by table."""
+def _copy(
+    source: Engines,
+    name: str,
+    destination: Engines,
+    into: str,
+    controlled: Callable[[], list[str]],
+) -> dict[str, int]:
+    """In one transaction, while nobody can write to the source, and no run of it is controlled;
+    rows by table."""
+    _require_idle(controlled())
     for engines, place in ((source, name), (destination, into)):
         found = revision(engines.reads)
         if found is not None and found > schema.REVISION:
@@ -139,6 +145,7 @@ def _copy(source: Engines, name: str, destination: Engines, into: str) -> dict[s
         if found != schema.REVISION:
             upgrade(engines)
     with source.writes.begin() as there, destination.writes.begin() as here:
+        _require_idle(controlled())
         is_empty = not any(here.execute(select(table).limit(1)).first() for table in _TABLES)
         if is_empty:
             for table in _TABLES:

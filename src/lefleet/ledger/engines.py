@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine, inspect
 
-from lefleet.errors import LeFleetError
+from lefleet.errors import LedgerUnavailable
 
 READS = "lefleet_reads"
 """Execution option of connections that only read: they do not wait for a writer."""
@@ -28,8 +28,8 @@ def revision(reads: Engine) -> str | None:
         return str(connection.exec_driver_sql(query).scalar_one())
 
 
-def locked(place: str, remedy: str) -> LeFleetError:
-    return LeFleetError(
+def locked(place: str, remedy: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"The ledger {place} is locked: another process has been writing for {LOCK_WAIT_S:g} s.",
         f"Try again. If it stays locked, {remedy}",
     )

@@ -183,7 +183,7 @@ def _explained(context: Any, url: str) -> LeFleetError | None:
                 "Grant it all rights on its schema.",
             )
         case errors.DiskFull() | errors.OutOfMemory() | errors.TooManyConnections():
-            return LeFleetError(f"The ledger at {shown(url)} cannot be used: {said}.")
+            return LedgerUnavailable(f"The ledger at {shown(url)} cannot be used: {said}.")
     return None
 
 

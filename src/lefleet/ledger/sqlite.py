@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from sqlalchemy import URL, Engine, NullPool, StaticPool, create_engine, event
 
-from lefleet.errors import BadInput, LeFleetError
+from lefleet.errors import BadInput, LedgerUnavailable
 from lefleet.ledger import engines, schema
 from lefleet.ledger.address import FILE
 from lefleet.ledger.engines import READS, Engines
@@ -95,8 +95,8 @@ def wait_for_lock(file: IO[str], workdir: Path, kind: int) -> None:
             return
 
 
-def unusable(workdir: Path, reason: str) -> LeFleetError:
-    return LeFleetError(
+def unusable(workdir: Path, reason: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"The ledger in {workdir} cannot be used: {reason}.",
         "Check the folder's permissions and the free space of its disk.",
     )
@@ -122,6 +122,6 @@ def _with_plain_errors(engine: Engine, path: Path) -> Engine:
     return engine
 
 
-def _locked(workdir: Path) -> LeFleetError:
+def _locked(workdir: Path) -> LedgerUnavailable:
     holder = f"end the process that holds it: fuser -v {workdir / FILE}"
     return engines.locked(f"in {workdir}", holder)

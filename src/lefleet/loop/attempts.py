@@ -49,8 +49,8 @@ class Attempts:
         self._run = run
         self._folder = folder
         self._executor = executor
-        self._waits: dict[str, object] = {}
-        """The newest wait that was told."""
+        self._waits: list[dict[str, object]] = []
+        """Those that were told."""
         self._counted = -_COUNT_EVERY_S
 
     def of(self, cycle: int, stage: str) -> list[AttemptRow]:
@@ -80,16 +80,17 @@ class Attempts:
             data = {"cycle": cycle, "stage": stage, "kept": kept.name}
             self._ledger.add_event(self._run, "stage_begins_anew", data)
 
-    def note_wait(self, cycle: int, stage: str, what: str) -> None:
+    def tell_wait(self, cycle: int, stage: str, what: str) -> None:
         """Tell, once, what a stage waits for."""
         data = {"cycle": cycle, "stage": stage, "what": what}
-        if data != self._waits:
-            self._waits = data
+        if data not in self._waits:
+            self._waits.append(data)
             self._ledger.add_event(self._run, "stage_waits", data)
 
-    def count_wait(self, cycle: int, stage: str) -> None:
+    def waits(self, cycle: int, stage: str, what: str) -> None:
         """The running attempt has waited since its start, and waits still. Kept every few seconds,
         so that the next controller knows of it too."""
+        self.tell_wait(cycle, stage, what)
         if time.monotonic() - self._counted < _COUNT_EVERY_S:
             return
         self._counted = time.monotonic()

@@ -4,13 +4,12 @@ import sys
 import time
 import traceback
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
-from lefleet.cluster.jobs import ClusterUnreachable
 from lefleet.constitution import reinstated
 from lefleet.errors import (
     BadInput,
+    ClusterUnreachable,
     Denied,
     LeaseLost,
     LedgerUnavailable,
@@ -253,12 +252,13 @@ class Controller:
         self, state: RunState, events: EventJournal, cycle: int, stage: str
     ) -> EndRun | None:
         """While its cluster does not answer, nothing is known of a stage, and its attempt stays
-        open: later the job is found there, or is gone."""
+        open: later the job is found there, or is gone. A stop or a budget may end the run first."""
         try:
             return self._stage(state, events, cycle, stage)
         except ClusterUnreachable as error:
-            self._attempts.note_wait(cycle, stage, str(error))
-            # Read the ledger again meanwhile: a stop may be requested.
+            self._attempts.tell_wait(cycle, stage, str(error))
+            if limit := reached(self._config.budgets, usage(state, self._wall_s())):
+                return EndRun("finished", limit)
             time.sleep(_POLL_S)
             return None
 
@@ -291,11 +291,14 @@ class Controller:
                 # Read the ledger again meanwhile: a stop may be requested.
                 time.sleep(min(wait, _POLL_S))
                 return None
-        uses_device = stage in DEVICE_STAGES
-        running_s = sum(one.worked_s(time.time()) for one in left if uses_device)
-        so_far = replace(state, device_seconds=state.device_seconds + running_s)
         monitor = StageMonitor(
-            self._ledger, self._run, folder, so_far, self._wall_s, uses_device=uses_device
+            self._ledger,
+            self._run,
+            folder,
+            state,
+            self._wall_s,
+            worked_s=sum(one.worked_s(time.time()) for one in left),
+            uses_device=stage in DEVICE_STAGES,
         )
 
         def on_launch() -> int:
@@ -307,8 +310,7 @@ class Controller:
 
         def on_wait(what: str) -> None:
             monitor.waits()
-            self._attempts.note_wait(cycle, stage, what)
-            self._attempts.count_wait(cycle, stage)
+            self._attempts.waits(cycle, stage, what)
 
         def must_end() -> Cancellation | None:
             self._ledger.controllers.renew()

@@ -102,7 +102,7 @@ def _cluster(
     progress(Update.phase("trying every node of the cluster"))
     try:
         with installed(rules):
-            findings = examine_cluster(config.executor, workdir)
+            findings = examine_cluster(config.executor, workdir, config.device)
     except BadInput as error:
         yield refused(error)
         return

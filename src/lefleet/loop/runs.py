@@ -150,7 +150,7 @@ def change_config(
         with_ready_device(workdir, config, progress)
         # Last, for what is refused must stop no stage: what one has finished while nobody looked is
         # evidence too, and what it has not finished ends here.
-        executor = for_plan(stored_config(row).executor)
+        executor = for_plan(stored_config(row).executor, ledger.controllers.renew)
         Attempts(ledger, row.id, folder, executor).settle("the config was changed")
         row = find(ledger, row.id)
         changes = _require_correctable(ledger, row, config)

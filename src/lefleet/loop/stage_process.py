@@ -112,25 +112,28 @@ class StageMonitor:
         state: RunState,
         wall_s: Callable[[], float],
         *,
+        worked_s: float = 0.0,
         uses_device: bool = True,
     ) -> None:
+        """`worked_s` is how long the body works already that is attached to."""
         self._ledger = ledger
         self._run = run
         self._folder = folder
         self._state = state
         self._wall_s = wall_s
+        self._worked_s = worked_s
         self._uses_device = uses_device
         self._signs: list[tuple[int, int]] = []
         self._quiet_s = 0.0
         self.begin()
 
     def begin(self) -> None:
-        """The stage starts now."""
+        """A body is looked at from now on."""
         self._started = self._asked = time.monotonic()
 
     def waits(self) -> None:
-        """The stage has yet to start: time in a queue is not time on a device."""
-        self._started = time.monotonic()
+        """The body has yet to start: time in a queue is not time on a device."""
+        self._started, self._worked_s = time.monotonic(), 0.0
 
     def must_end(self) -> Cancellation | None:
         now = time.monotonic()
@@ -140,7 +143,7 @@ class StageMonitor:
         row = self._ledger.run(self._run)
         if row is not None and row.stop_requested:
             return Cancellation("stop", "on request")
-        running_s = now - self._started if self._uses_device else 0.0
+        running_s = self._worked_s + now - self._started if self._uses_device else 0.0
         used = usage(self._state, self._wall_s(), running_s)
         if limit := reached(self._state.config.budgets, used):
             return Cancellation("budget", limit)

@@ -20,9 +20,17 @@ class Simulators:
         for finished in simulators.run(batches): ...
     """
 
-    def __init__(self, *, workers: int, device: str, log: Path) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int,
+        device: str,
+        log: Path,
+        on_wait: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """`on_wait`: see `worker_pool`."""
         argv = (sys.executable, "-m", "lefleet.rollouts.worker", device)
-        self._pool = worker_pool(argv, workers or default_workers(), log)
+        self._pool = worker_pool(argv, workers or default_workers(), log, on_wait)
 
     def __enter__(self) -> Self:
         return self

@@ -30,7 +30,13 @@ from lefleet.stages.environment import (
 from lefleet.stages.evaluate import EPISODES, episode_of
 from lefleet.stages.films import JudgedPair, film_chosen
 from lefleet.stages.folder import Journal, StageFolder
-from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
+from lefleet.stages.progress import (
+    DIGESTING,
+    STARTING_SIMULATION,
+    Progress,
+    Update,
+    room_told,
+)
 from lefleet.stages.references import find_checkpoint, verify_pins
 from lefleet.stages.verdict import (
     ComparisonSource,
@@ -68,7 +74,15 @@ def compare(request: CompareRequest, stage: StageFolder, progress: Progress) -> 
             progress(_update(paired, len(order)))
 
         progress(STARTING_SIMULATION)
-        running = _simulated(request, order, roles, paired, stage, on_begin=report)
+        running = _simulated(
+            request,
+            order,
+            roles,
+            paired,
+            stage,
+            on_begin=report,
+            on_wait=room_told(progress),
+        )
         with closing(running) as episodes:
             for episode in episodes:
                 journal.append(episode)
@@ -154,10 +168,13 @@ def _simulated(
     stage: StageFolder,
     *,
     on_begin: Callable[[], None],
+    on_wait: Callable[[bool], None],
 ) -> Generator[EpisodeRecord]:
     """Missing episodes as they end, until the gate is decided."""
     workers = request.workers or default_workers(request.device, request.env)
-    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
+    with Simulators(
+        workers=workers, device=request.device, log=stage.log, on_wait=on_wait
+    ) as simulators:
         for finished in simulators.run(_batches(request, order, roles, paired), on_begin):
             yield episode_of(finished.label, finished, stage.path)
             if paired.judge.decided:

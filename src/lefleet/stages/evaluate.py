@@ -28,7 +28,13 @@ from lefleet.stages.environment import (
 )
 from lefleet.stages.folder import Journal, StageFolder
 from lefleet.stages.gather import Key, file_name, interleave, plan_batches
-from lefleet.stages.progress import DIGESTING, STARTING_SIMULATION, Progress, Update
+from lefleet.stages.progress import (
+    DIGESTING,
+    STARTING_SIMULATION,
+    Progress,
+    Update,
+    room_told,
+)
 from lefleet.stages.references import CheckpointReference, find_checkpoint, verify_pins
 from lefleet.stats import exact_interval
 
@@ -115,7 +121,9 @@ def _run_missing(
         progress(Update(count, total, "episodes", f"{successes} of {count} succeeded"))
 
     progress(STARTING_SIMULATION)
-    with Simulators(workers=workers, device=request.device, log=stage.log) as simulators:
+    with Simulators(
+        workers=workers, device=request.device, log=stage.log, on_wait=room_told(progress)
+    ) as simulators:
         for finished in simulators.run(batches, on_begin=report):
             journal.append(episode_of("candidate", finished, stage.path))
             report()

@@ -14,7 +14,7 @@ from lefleet.rollouts import Behaviour, EpisodeBatch, Finished, PlannedEpisode, 
 from lefleet.sim.render import CameraSizes
 from lefleet.sim.tasks import resolve_tasks
 from lefleet.stages.folder import Journal, StageFolder
-from lefleet.stages.progress import STARTING_SIMULATION, Progress, Update
+from lefleet.stages.progress import STARTING_SIMULATION, Progress, Update, room_told
 from lefleet.stages.references import CheckpointReference
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
@@ -161,7 +161,12 @@ def gather(
 
     with (
         Journal(stage.path / "attempts.jsonl", Finished, verify) as journal,
-        Simulators(workers=wanted.workers, device=wanted.device, log=stage.log) as simulators,
+        Simulators(
+            workers=wanted.workers,
+            device=wanted.device,
+            log=stage.log,
+            on_wait=room_told(progress),
+        ) as simulators,
     ):
         progress(STARTING_SIMULATION)
         done = {_key(line): line for line in journal.lines if _is_intact(line)}

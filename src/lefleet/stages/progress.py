@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple, Self
 
 import msgspec
@@ -35,12 +36,18 @@ class Update(NamedTuple):
 LOADING = Update.phase("loading LeRobot")
 DIGESTING = Update.phase("computing digests")
 STARTING_SIMULATION = Update.phase("starting the simulation")
+WAITING = Update.phase("waiting for resources on the cluster")
 
 Progress = Callable[[Update], None]
 
 
 def silent(update: Update) -> None:
     """Progress that nothing shows."""
+
+
+def room_told(progress: Progress) -> Callable[[bool], None]:
+    """For a pool of workers: tells whether they wait for room."""
+    return lambda is_waiting: progress(WAITING if is_waiting else STARTING_SIMULATION)
 
 
 class StageProgress(Strict, frozen=True, kw_only=True):
@@ -85,6 +92,8 @@ class ProgressWriter:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
+        # On a cluster two processes may write for a moment: one that waits, and one that begins.
+        self._partial = folder / f".{PROGRESS}.{token_hex(4)}"
         self._written: StageProgress | None = None
 
     def __call__(self, update: Update) -> None:
@@ -94,9 +103,8 @@ class ProgressWriter:
             if is_early:
                 return
         self._written = new
-        partial = self._path.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(new))
-        partial.replace(self._path)
+        self._partial.write_bytes(msgspec.json.encode(new))
+        self._partial.replace(self._path)
 
 
 def read_progress(folder: Path) -> StageProgress | None:
