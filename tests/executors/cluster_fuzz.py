@@ -1,5 +1,6 @@
 """The fuzz of runs on a cluster of two nodes on this machine: nodes and the head die too."""
 
+import math
 import os
 import signal
 import time
@@ -28,6 +29,8 @@ from lefleet.stages.progress import read_progress
 from tests.loop.fuzz import Fuzz, Seen, _look, _processes
 from tests.postgres import PostgresServer
 
+_SLEEPS_S = 90.0
+"""Longer than Ray takes to give up a node that does not answer."""
 SECOND = "second"
 """A resource that only the second node has: a stage that asks for it runs there."""
 
@@ -76,11 +79,12 @@ class TwoNodes:
             found |= more
         return [seen[pid] for pid in found if pid in seen]
 
-    def cut_off(self, *, head: bool) -> None:
-        """SIGKILL to all of a node, as a power cut would do."""
+    def send(self, how: signal.Signals, *, head: bool) -> None:
+        """To all of a node. SIGKILL is a power cut, SIGSTOP a machine that is suspended, or one
+        that its network has left."""
         for seen in self.processes(head=head):
             with suppress(ProcessLookupError):
-                os.kill(seen.pid, signal.SIGKILL)
+                os.kill(seen.pid, how)
 
     def keep_up(self) -> None:
         """Start again what has died, as whoever runs the cluster would do. A node dies by itself,
@@ -117,8 +121,8 @@ class TwoNodes:
 
 class ClusterFuzz(Fuzz):
     """Targets beside those of any run: the driver of a job, the program that keeps a node together
-    (`raylet`), and all of a node or of the head at once. These die in the middle of a stage: of the
-    one called `stage`, if it is given."""
+    (`raylet`), all of a node or of the head at once, and a node that falls asleep and comes back.
+    These are hit in the middle of a stage: of the one called `stage`, if it is given."""
 
     def __init__(
         self,
@@ -133,6 +137,7 @@ class ClusterFuzz(Fuzz):
     ) -> None:
         self._nodes = nodes
         self._stage = stage
+        self._wakes_at = math.inf
         config = msgspec.structs.replace(config, executor=nodes.plan(*pinned))
         super().__init__(nodes.workdir, config, seed, extended, server)
 
@@ -144,15 +149,18 @@ class ClusterFuzz(Fuzz):
             time.sleep(0.5)
 
     def _strike(self, target: str, pid: int) -> None:
-        if target in ("node", "head"):
-            self._nodes.cut_off(head=target == "head")
+        if target == "sleeper":
+            self._wakes_at = time.monotonic() + _SLEEPS_S
+            self._nodes.send(signal.SIGSTOP, head=False)
+        elif target in ("node", "head"):
+            self._nodes.send(signal.SIGKILL, head=target == "head")
         else:
             super()._strike(target, pid)
 
     def _processes_of(self, target: str) -> list[Seen]:
         if target == "driver":
             return list(self._drivers())
-        if target not in ("node", "head", "raylet"):
+        if target not in ("node", "head", "raylet", "sleeper"):
             return super()._processes_of(target)
         if not self._is_at_work():
             return []
@@ -161,6 +169,9 @@ class ClusterFuzz(Fuzz):
         return self._nodes.programs(head=target == "head")
 
     def _is_finished(self) -> bool:
+        if time.monotonic() > self._wakes_at:
+            self._wakes_at = math.inf
+            self._nodes.send(signal.SIGCONT, head=False)
         self._nodes.keep_up()
         return super()._is_finished()
 

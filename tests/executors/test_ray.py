@@ -158,9 +158,12 @@ def test_a_killed_driver_is_a_lost_attempt_and_the_next_one_can_be_cancelled(
     assert executor.find(folder) is None
 
 
-def test_a_stage_that_waits_for_resources_says_so(cluster, tmp_path, weak, monkeypatch):
+@pytest.mark.parametrize("who", ["evaluate", "worker"])
+def test_a_stage_says_that_it_or_its_workers_find_no_room(
+    cluster, tmp_path, weak, monkeypatch, who
+):
     monkeypatch.setattr(ray_jobs, "_STARTING_S", 0.0)
-    scarce = {"evaluate": StageResources(custom={"nowhere": 1.0})}
+    scarce = {who: StageResources(custom={"nowhere": 1.0})}
     executor = for_plan(msgspec.structs.replace(cluster.plan, resources=scarce))
     waits: list[str] = []
 
@@ -201,26 +204,6 @@ def test_a_job_of_the_same_name_is_not_started_twice(cluster, tmp_path):
     while not jobs.find("twice").has_ended:
         time.sleep(0.2)
     assert file.read_text() == "one\n"
-
-
-def test_workers_that_find_no_room_are_said_to_wait(cluster, tmp_path, weak):
-    scarce = {"worker": StageResources(custom={"nowhere": 1.0})}
-    executor = for_plan(msgspec.structs.replace(cluster.plan, resources=scarce, workers=1))
-    waits: list[str] = []
-
-    def until_told() -> Cancellation | None:
-        return Cancellation("stop", "on request") if waits else None
-
-    with pytest.raises(StageCancelled):
-        carry_out(
-            evaluation(weak),
-            tmp_path / "evaluate",
-            executor,
-            must_end=until_told,
-            on_launch=lambda: 1,
-            on_wait=waits.append,
-        )
-    assert waits == [WAITING.detail]
 
 
 def test_a_run_that_waits_for_room_says_so_and_can_be_stopped(cluster, tmp_path):

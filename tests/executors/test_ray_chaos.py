@@ -88,6 +88,7 @@ start another head."""
         pytest.param("node", "evaluate", True, 400, ANOTHER, id="node-of-an-evaluation"),
         pytest.param("node", "evaluate", False, 400, ["committed"], id="node-of-workers-only"),
         pytest.param("raylet", "train", True, LONG, ANOTHER, id="raylet-of-a-training"),
+        pytest.param("sleeper", "train", True, LONG, ANOTHER, id="suspended-node-of-a-training"),
         pytest.param("head", "train", True, LONG, ANOTHER, id="head-beside-a-training"),
         pytest.param("head", "evaluate", False, 400, ANOTHER, id="head-of-an-evaluation"),
     ],
