@@ -25,7 +25,6 @@ from lefleet.errors import BadInput, StageFailed
 from lefleet.process import processes_marked
 from lefleet.records import RunConfig
 from lefleet.records.executor import ExecutorPlan, StageResources
-from lefleet.stages.progress import read_progress
 from tests.loop.fuzz import Fuzz, Seen, _look, _processes
 from tests.postgres import PostgresServer
 
@@ -162,7 +161,7 @@ class ClusterFuzz(Fuzz):
             return list(self._drivers())
         if target not in ("node", "head", "raylet", "sleeper"):
             return super()._processes_of(target)
-        if not self._is_at_work():
+        if not self._is_half_done(self._stage):
             return []
         if target == "raylet":
             return [one for one in self._nodes.processes(head=False) if _is_raylet(one)]
@@ -174,14 +173,6 @@ class ClusterFuzz(Fuzz):
             self._nodes.send(signal.SIGCONT, head=False)
         self._nodes.keep_up()
         return super()._is_finished()
-
-    def _is_at_work(self) -> bool:
-        """Whether a stage has done some of what it counts, and not all of it."""
-        for folder in self._folder.glob(f"cycle_*/{self._stage}"):
-            said = read_progress(folder)
-            if said is not None and 0 < said.done < said.total and self._family(folder):
-                return True
-        return False
 
     def _drivers(self) -> Iterator[Seen]:
         for seen in _processes():

@@ -23,6 +23,7 @@ from lefleet.records import (
     Rung,
 )
 from lefleet.stages.folder import is_locked
+from lefleet.stages.progress import read_progress
 from lefleet.stages.run import STAGE_MARK
 from tests.postgres import PostgresServer
 
@@ -157,6 +158,14 @@ class Fuzz:
                 and seen.argv[5:] == (str(self.workdir), self.config.name)
             ]
         return [seen for seen in self._stage_processes() if _kind(seen) == target]
+
+    def _is_half_done(self, stage: str) -> bool:
+        """Whether the stage, or any where it is *, has done some of what it counts, and not all."""
+        for folder in self._folder.glob(f"cycle_*/{stage}"):
+            said = read_progress(folder)
+            if said is not None and 0 < said.done < said.total and self._family(folder):
+                return True
+        return False
 
     def _stage_processes(self) -> Iterator[Seen]:
         for folder in self._folder.glob("cycle_*/*"):
