@@ -1,5 +1,8 @@
 """Questions to a cluster: who gets its token, and what an answer means."""
 
+import socket
+import threading
+
 import pytest
 
 from lefleet.cluster.jobs import Jobs
@@ -62,3 +65,22 @@ def test_a_file_that_has_no_token_is_named(head, tmp_path):
         with pytest.raises(TokenRefused, match=rf"executor\.token_file: .*{name} .*{words}"):
             Jobs(head.address, str(tmp_path / name)).find("job")
     assert head.tokens == []
+
+
+def test_what_is_no_dashboard_is_said_without_its_bytes(monkeypatch):
+    """Such as the port that nodes join at."""
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"\0\0\x12\4\0\r\n")
+
+        thread = threading.Thread(target=answer, name="no head")
+        thread.start()
+        port = server.getsockname()[1]
+        with pytest.raises(ClusterUnreachable, match=r"no dashboard, whose port is 8265\."):
+            Jobs(f"http://127.0.0.1:{port}").find("job")
+        thread.join()

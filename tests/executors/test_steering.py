@@ -5,10 +5,11 @@ import pytest
 from lefleet.cluster.fence import read_fence
 from lefleet.errors import ClusterUnreachable, LeaseLost
 from lefleet.executors import for_plan, ray_jobs
-from lefleet.loop.stage_process import StageGone, carry_out
+from lefleet.loop.stage_process import Cancellation, StageCancelled, StageGone, carry_out
 from lefleet.records import ExpertDemos
 from lefleet.records.executor import ExecutorPlan
 from lefleet.stages.folder import StageFolder
+from lefleet.stages.progress import read_progress
 from tests.executors.head import NO_JOB, Reply, served
 
 REQUEST = ExpertDemos(tasks=("push",), episodes_per_task=1)
@@ -49,6 +50,31 @@ def test_a_job_that_the_cluster_does_not_take_is_an_attempt_with_its_reason(head
         carry_out(REQUEST, folder, executor, must_end=never, on_launch=lambda: 1)
 
 
+def test_while_the_cluster_does_not_answer_that_is_told_and_a_stop_is_obeyed(
+    head, executor, folder, monkeypatch
+):
+    monkeypatch.setattr(ray_jobs, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(ray_jobs, "_STOP_S", 0.0)
+    submitted(head, executor, folder)
+    head.asked = Reply(200, b'{"status": "RUNNING"}')
+    told: list[str] = []
+
+    def must_end() -> Cancellation | None:
+        head.asked = head.told = Reply(503, b"restarting")
+        return Cancellation("stop", "on request") if told else None
+
+    with pytest.raises(StageCancelled):
+        carry_out(
+            REQUEST,
+            folder,
+            executor,
+            must_end=must_end,
+            on_launch=lambda: 1,
+            on_silence=told.append,
+        )
+    assert "does not answer: restarting" in told[0]
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_token_that_is_refused_for_a_while_says_nothing_of_the_stage(
     head, executor, folder, status
@@ -68,10 +94,13 @@ def test_a_job_in_the_queue_waits_and_one_that_was_attached_to_waits_at_once(
     assert submitted(head, executor, folder).look().phase == "running", "Ray may be about to start"
     assert executor.find(folder).look().phase == "waiting"
     monkeypatch.setattr(ray_jobs, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(ray_jobs, "_TELL_EVERY_S", 0.0)
     body = executor.find(folder)
     assert body.look().phase == "waiting"
     head.asked = Reply(503, b"restarting")
-    assert body.look().phase == "running", "it may have begun meanwhile"
+    assert body.look().phase == "silent", "it may have begun meanwhile"
+    assert "does not answer: restarting" in body.look().words
+    assert read_progress(folder).what == "the cluster does not answer"
     head.asked = PENDING
     assert body.look().phase == "waiting"
     head.asked = NO_JOB

@@ -208,7 +208,7 @@ def test_a_summary_that_is_there_is_not_written_again(begin, plot_free):
 def test_events_are_in_the_file_as_they_happen(begin, monkeypatch, plot_free):
     run, seen = begin(), []
 
-    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait):
+    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait, on_silence):
         on_launch()
         seen.append(run.kinds()[-1])
         run.ledger.request_stop("r")
@@ -233,7 +233,7 @@ def test_what_stages_need_is_loaded_before_an_attempt_begins(begin, monkeypatch,
             now = activity(run.ledger, run.ledger.run("r"), run.folder, is_controlled=True)
             seen.append((run.attempts(), now.progress().detail))
 
-    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait):
+    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait, on_silence):
         with StageFolder(folder, request):
             pass
         on_launch()
@@ -256,7 +256,7 @@ def failing(begin, monkeypatch, plot_free):
     def run_with(*errors: tuple[str, Exception], **changes) -> Run:
         run, left = begin(**changes), list(errors)
 
-        def carry_out(request, folder, executor, *, must_end, on_launch, on_wait):
+        def carry_out(request, folder, executor, *, must_end, on_launch, on_wait, on_silence):
             on_launch()
             if not left:
                 run.ledger.request_stop("r")
@@ -312,7 +312,7 @@ def test_improving_that_keeps_failing_is_skipped(begin, monkeypatch, plot_free):
         run.ledger.commit_stage(attempt, record(0, stage))
     run.ledger.record_decision("r", decision(0, "baseline", "c0"))
 
-    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait):
+    def carry_out(request, folder, executor, *, must_end, on_launch, on_wait, on_silence):
         on_launch()
         if folder.name == "improve":
             raise StageFailed("No.")

@@ -11,6 +11,7 @@ from lefleet.loop import preflight
 from lefleet.loop.findings import CheckResult, Preflight, result_lines
 from lefleet.loop.preflight import examine_config, ready_config
 from lefleet.records import DatasetSource, EvaluatePlan, ExpertGrowth, Rung
+from lefleet.records.executor import ExecutorPlan
 from lefleet.rollouts import EnvironmentDescription
 from lefleet.sim.render import ImageSize
 from lefleet.stages import extras
@@ -74,6 +75,14 @@ def test_a_run_in_lefleets_own_simulation_starts_no_process(tmp_path, environmen
 
 
 SEEN = ExpertGrowth(cameras=("corner", "top"), image_size=64)
+
+
+def test_a_cluster_that_no_executor_uses_is_a_warning(tmp_path, environment):
+    plan = ExecutorPlan(address="http://10.0.0.5:8265")
+    found = examine_config(tmp_path, config(executor=plan))
+    (warning,) = (one for one in found.results if one.state == "warning")
+    assert warning.name == "executor.type"
+    assert "this machine" in warning.found
 
 
 def test_cameras_that_cannot_be_rendered_are_found_before_anything_starts(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lefleet.process import launch, processes_marked, stop
+from lefleet.process.liveness import has_ended, identity_of, with_descendants
 
 NAME = "LEFLEET_TEST_MARK"
 
@@ -48,6 +49,23 @@ def test_a_child_of_a_marked_process_is_found(started, tmp_path):
     child = int(shell.stdout.readline())
     try:
         assert set(found(tmp_path)) == {shell.pid, child}
+    finally:
+        os.kill(child, 9)
+
+
+def test_a_child_without_the_mark_is_found_as_a_descendant_and_known_after_its_parent(
+    started, tmp_path
+):
+    shell = started(
+        "sh", "-c", "env -i sleep 600 & echo $!; wait", mark=str(tmp_path), stdout=subprocess.PIPE
+    )
+    child = int(shell.stdout.readline())
+    try:
+        assert with_descendants([shell.pid, 2**22]) == {shell.pid, child}
+        name = identity_of(child)
+        os.kill(shell.pid, 9)
+        shell.wait()
+        assert not has_ended(name)
     finally:
         os.kill(child, 9)
 

@@ -1,13 +1,15 @@
 """cluster: a Ray cluster on this machine, for laptops and for trying out a config."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from lefleet.cli.options import OutputOptions, WorkdirOptions
 from lefleet.cli.output import print_json
 from lefleet.cli.parse import absolute
 from lefleet.cli.progress import show_phases
-from lefleet.errors import BadInput, ClusterUnreachable
+from lefleet.errors import BadInput, ClusterUnreachable, LeFleetError
 from lefleet.stages.progress import Update
 
 
@@ -86,14 +88,42 @@ def _up(command: ClusterUpCommand) -> int:
 
 
 def _down(command: ClusterOptions) -> int:
-    from lefleet.cluster.nodes import down
+    from lefleet.cluster.nodes import down, read_cluster
 
-    count = down(absolute(command.workdir, "workdir"))
+    workdir = absolute(command.workdir, "workdir")
+    cluster = read_cluster(workdir)
+    runs = [run for run, address in _runs(workdir) if cluster and address == cluster.address]
+    count = down(workdir)
     if command.json:
-        print_json({"ended": count})
-    else:
-        print(f"{count} processes ended." if count else "No cluster was running.")
+        print_json({"ended": count, "runs": runs})
+        return 0
+    print(f"{count} processes ended." if count else "No cluster was running.")
+    if runs:
+        print(f"Runs that worked on it wait now: {', '.join(runs)}.")
+        print("The next cluster has another address. To continue there:")
+        print(_move(runs[0], "ADDRESS", workdir))
     return 0
+
+
+def _runs(workdir: Path) -> list[tuple[str, str]]:
+    """Runs of this work folder that have not ended, with the address of the cluster that they
+    name. None where the ledger does not answer: it must not keep a cluster alive."""
+    from lefleet.ledger import read_ledger
+
+    try:
+        with closing(read_ledger(workdir)) as ledger:
+            rows = [row for row in ledger.runs() if row.state == "running"]
+    except LeFleetError:
+        return []
+    plans = [(row.id, row.corrected_config.get("executor", {})) for row in rows]
+    return [(run, plan["address"]) for run, plan in plans if plan.get("type") == "ray"]
+
+
+def _move(run: str, address: str, workdir: Path) -> str:
+    where = f"--workdir {workdir}"
+    return (
+        f"  lefleet stop {run} {where}\n  lefleet resume {run} --executor.address={address} {where}"
+    )
 
 
 def _status(command: ClusterOptions) -> int:
@@ -107,12 +137,14 @@ def _status(command: ClusterOptions) -> int:
         if command.json:
             print_json({"running": False})
         else:
-            print(f"No cluster is running for {workdir}. Start one: lefleet cluster up")
+            print("No cluster runs for this work folder. Start one:")
+            print(f"  lefleet cluster up --workdir {workdir}")
         return 1
     try:
         nodes = Jobs(cluster.address, cluster.token_file).nodes()
     except ClusterUnreachable as error:
-        raise BadInput(error.problem, "End what is left of it: lefleet cluster down") from error
+        remedy = f"End what is left of it: lefleet cluster down --workdir {workdir}"
+        raise BadInput(error.problem, remedy) from error
     if command.json:
         print_json(
             {
@@ -120,6 +152,7 @@ def _status(command: ClusterOptions) -> int:
                 "address": cluster.address,
                 "token_file": cluster.token_file,
                 "nodes": nodes,
+                "runs": [run for run, address in _runs(workdir) if address == cluster.address],
             }
         )
         return 0
@@ -129,4 +162,10 @@ def _status(command: ClusterOptions) -> int:
     print("  type: ray")
     print(f"  address: {cluster.address}")
     print(f"  token_file: {cluster.token_file}")
+    runs = _runs(workdir)
+    if here := [run for run, address in runs if address == cluster.address]:
+        print(f"\nRuns on it: {', '.join(here)}")
+    if elsewhere := [run for run, address in runs if address != cluster.address]:
+        print(f"\n{', '.join(elsewhere)} names another address. To continue on this cluster:")
+        print(_move(elsewhere[0], cluster.address, workdir))
     return 0

@@ -167,7 +167,9 @@ class Jobs:
                 problem = f"executor.address: the cluster at {self.address} {wrong}."
                 raise TokenRefused(problem, _HELP) from error
             raise self._unreachable((said or [error.reason])[-1]) from error
-        except (OSError, HTTPException, msgspec.DecodeError) as error:
+        except (HTTPException, msgspec.DecodeError) as error:
+            raise self._unreachable("what is there is no dashboard, whose port is 8265") from error
+        except OSError as error:
             raise self._unreachable(getattr(error, "reason", error)) from error
 
     def _unreachable(self, why: object) -> ClusterUnreachable:

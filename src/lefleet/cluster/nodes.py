@@ -22,6 +22,7 @@ from lefleet.constitution import Grants, find, installed, rules_for_grants
 from lefleet.durable import write_durably
 from lefleet.errors import BadInput, ClusterUnreachable, StageFailed
 from lefleet.process import launch, processes_marked
+from lefleet.process.liveness import has_ended, identity_of, with_descendants
 from lefleet.records import decode, encode
 from lefleet.records.border import Strict
 
@@ -112,15 +113,16 @@ def up(
     detached: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> LocalCluster:
-    """Start a cluster, or return the one that runs; BadInput where that has another number of
-    nodes. Sets variables of this process, which its nodes inherit."""
+    """Start a cluster, or return the one that runs; BadInput where that has other nodes. Sets
+    variables of this process, which its nodes inherit."""
     folder = workdir / FOLDER
     if (running := read_cluster(workdir)) is not None:
         if processes_of(folder):
-            if running.nodes != nodes:
+            if (running.nodes, running.cpus) != (nodes, cpus):
                 raise BadInput(
-                    f"nodes: a cluster with --nodes {running.nodes} runs already.",
-                    "End it first: lefleet cluster down.",
+                    f"nodes: a cluster with --nodes {running.nodes} --cpus {running.cpus} runs "
+                    "already.",
+                    f"End it first: lefleet cluster down --workdir {workdir}",
                 )
             return running
         _forget(folder, running)
@@ -185,10 +187,16 @@ def set_variables(folder: Path, cluster: LocalCluster) -> None:
 def down(workdir: Path) -> int:
     """End the cluster of a work folder; how many processes there were."""
     folder = workdir / FOLDER
-    count = len(processes_of(folder))
+    known: dict[int, str] = {}
     deadline = time.monotonic() + _GRACE_S
     how = signal.SIGTERM
-    while left := processes_of(folder):
+    while True:
+        # Kept, because what has lost its parent is found no more.
+        family = with_descendants(processes_of(folder))
+        known = {pid: identity_of(pid) for pid in family} | known
+        left = [pid for pid, process in known.items() if not has_ended(process)]
+        if not left:
+            break
         if time.monotonic() > deadline:
             if how == signal.SIGKILL:
                 raise StageFailed(f"Process {left[0]} of the cluster does not end.", "Kill it.")
@@ -201,7 +209,7 @@ def down(workdir: Path) -> int:
         time.sleep(0.3)
     if (was := read_cluster(workdir)) is not None:
         _forget(folder, was)
-    return count
+    return len(known)
 
 
 def read_cluster(workdir: Path) -> LocalCluster | None:

@@ -25,10 +25,11 @@ from lefleet.executors.seam import BodyState, EndedBody, LockedBody, StageBody
 from lefleet.process import require_allowed
 from lefleet.records.executor import Claimant, ExecutorPlan, StageResources
 from lefleet.stages.folder import LOG, RECORD, is_locked
-from lefleet.stages.progress import WAITING, ProgressWriter, read_progress
+from lefleet.stages.progress import WAITING, ProgressWriter, Update, read_progress
 from lefleet.stages.run import STAGE_MARK, prepare, stage_argv
 
 _WAITING = WAITING.detail
+_NO_ANSWER = Update.phase("the cluster does not answer")
 FORGOTTEN = "was forgotten by the cluster, whose head has restarted"
 _LOOK_EVERY_S = 1.0
 _RELEASE_S = 180.0
@@ -166,16 +167,17 @@ class JobBody:
             self._looked = now
             try:
                 self._state = self._state_of(self._jobs.find(self._name))
-            except ClusterUnreachable:
+            except ClusterUnreachable as error:
                 # A head that is restarted answers again; until then the body may be at work.
-                self._state = BodyState("running")
+                self._state = BodyState("silent", words=str(error))
+                self._show(_NO_ANSWER)
         return self._state
 
     def _state_of(self, job: ClusterJob | None) -> BodyState:
         if job is None:
             return BodyState("ended", words=FORGOTTEN)
         if job.is_pending:
-            return self._pending(time.monotonic())
+            return self._pending()
         if not job.has_ended:
             said = read_progress(self._folder)
             # Its workers have found no room yet.
@@ -185,14 +187,17 @@ class JobBody:
             self._keep_log()
         return ended(job)
 
-    def _pending(self, now: float) -> BodyState:
-        if now < self._waits_from:
+    def _pending(self) -> BodyState:
+        if time.monotonic() < self._waits_from:
             return BodyState("running")
-        if now - self._told >= _TELL_EVERY_S:
-            # Also a sign of life: a full cluster is not a stage that hangs.
-            self._told = now
-            self._progress(WAITING)
+        self._show(WAITING)
         return BodyState("waiting", words=_WAITING)
+
+    def _show(self, phase: Update) -> None:
+        """Also a sign of life: a cluster that is full or away is not a stage that hangs."""
+        if time.monotonic() - self._told >= _TELL_EVERY_S:
+            self._told = time.monotonic()
+            self._progress(phase)
 
     def _keep_log(self) -> None:
         """What the job printed, where the body never came to write to the stage's log."""

@@ -9,12 +9,13 @@ from lefleet.stages.folder import is_locked
 class BodyState(NamedTuple):
     """How a body is at this moment."""
 
-    phase: Literal["waiting", "running", "ended"]
-    """waiting: it has not started, because nothing is free for it."""
+    phase: Literal["waiting", "running", "silent", "ended"]
+    """waiting: it has not started, because nothing is free for it. silent: nobody who knows of it
+    answers; it may be at work."""
     code: int = 0
     """Exit code of one that has ended, negative after a signal; 0 where it is not known."""
     words: str = ""
-    """How it ended, or what it waits for."""
+    """How it ended, what it waits for, or who does not answer."""
 
 
 class StageBody(Protocol):

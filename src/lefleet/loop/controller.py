@@ -4,6 +4,7 @@ import sys
 import time
 import traceback
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from lefleet.constitution import reinstated
@@ -252,7 +253,7 @@ class Controller:
         self, state: RunState, events: EventJournal, cycle: int, stage: str
     ) -> EndRun | None:
         """While its cluster does not answer, nothing is known of a stage, and its attempt stays
-        open: later the job is found there, or is gone. A stop or a budget may end the run first."""
+        open: later the job is found there, or is gone."""
         try:
             return self._stage(state, events, cycle, stage)
         except ClusterUnreachable as error:
@@ -277,6 +278,7 @@ class Controller:
                 return None
             case EndRun() as end:
                 return end
+        after = self._row().resumed_after
         is_running = self._executor.find(folder) is not None
         left = self._attempts.unfinished()
         if not is_running and not (folder / RECORD).exists():
@@ -287,7 +289,7 @@ class Controller:
             self._attempts.begin_anew(cycle, stage, request)
             if limit := self._limit(state, request):
                 return EndRun("finished", limit)
-            if wait := backoff_s(self._attempts.of(cycle, stage), self._after(), time.time()):
+            if wait := backoff_s(self._attempts.of(cycle, stage), after, time.time()):
                 # Read the ledger again meanwhile: a stop may be requested.
                 time.sleep(min(wait, _POLL_S))
                 return None
@@ -326,13 +328,14 @@ class Controller:
                 must_end=must_end,
                 on_launch=on_launch,
                 on_wait=on_wait,
+                on_silence=partial(self._attempts.tell_wait, cycle, stage),
             )
         except (LedgerUnavailable, LeaseLost, ClusterUnreachable):
             raise  # They say nothing of the stage, which goes on.
         except (StageCancelled, StageGone, LeFleetError) as error:
             attempt = self._attempts.current(cycle, stage, request)
             return self._attempts.conclude(
-                attempt, error, after=self._after(), most=self._config.max_attempts
+                attempt, error, after=after, most=self._config.max_attempts
             )
         self._attempts.commit(self._attempts.current(cycle, stage, request), record)
         return None
@@ -342,9 +345,6 @@ class Controller:
         budgets, used = state.config.budgets, usage(state, self._wall_s())
         planned = would_exceed(budgets, used, request, count_tasks(self._config))
         return reached(budgets, used) or planned
-
-    def _after(self) -> int:
-        return self._row().resumed_after
 
     def _wall_s(self) -> float:
         return time.time() - self._created_at

@@ -25,6 +25,7 @@ from lefleet.loop.rules import begin_rules, launch_rules
 from lefleet.loop.training import family_of, installed_family, require_inputs, require_suitable
 from lefleet.process import NoReport, ask
 from lefleet.records import DatasetSource, ExpertGrowth, RunConfig
+from lefleet.records.executor import ExecutorPlan
 from lefleet.sim.render import CameraSizes
 from lefleet.stages.cameras import asked_cameras, recorded_cameras, require_rendering
 from lefleet.stages.environment_probe import EnvironmentReport
@@ -81,7 +82,7 @@ def with_ready_device(workdir: Path, config: RunConfig, progress: Progress = sil
 
 def _device(workdir: Path, config: RunConfig, progress: Progress) -> tuple[CheckResult, RunConfig]:
     if not config.executor.is_here:
-        found = f"{config.device}, of a node, which was not tried"
+        found = f"{config.device}, on the nodes, where it was not tried"
         return CheckResult(name="device", state="ok", found=found), config
     try:
         ready = with_ready_device(workdir, config, progress)
@@ -98,6 +99,13 @@ def _cluster(
 ) -> Iterator[CheckResult]:
     """Whether every node can carry out stages, where a cluster does."""
     if config.executor.is_here:
+        if config.executor != ExecutorPlan():
+            yield CheckResult(
+                name="executor.type",
+                state="warning",
+                found="local: stages work on this machine, and the rest of executor is ignored",
+                remedy="For a cluster: executor.type: ray",
+            )
         return
     progress(Update.phase("trying every node of the cluster"))
     try:

@@ -55,14 +55,15 @@ def carry_out(
     must_end: Callable[[], Cancellation | None],
     on_launch: Callable[[], int],
     on_wait: Callable[[str], None] = lambda _: None,
+    on_silence: Callable[[str], None] = lambda _: None,
 ) -> Record:
     """The record of a stage.
 
     `must_end` is asked a few times a second whether, and why, the stage must end.
     `on_launch` is called before a body is started, and not when one is attached to; it returns
     the number of the attempt. `on_wait` is called as often as `must_end` while a body that was
-    asked for waits for what it needs, with what that is. Raises ClusterUnreachable where it is not
-    known whether a body was begun.
+    asked for waits for what it needs, with what that is, and `on_silence` while nobody answers who
+    knows of the body. Raises ClusterUnreachable where it is not known whether a body was begun.
     """
     if (record := committed(folder, request)) is not None:
         return record
@@ -71,6 +72,8 @@ def carry_out(
     while (state := body.look()).phase != "ended":
         if state.phase == "waiting":
             on_wait(state.words)
+        elif state.phase == "silent":
+            on_silence(state.words)
         if (cancellation := must_end()) is not None:
             executor.cancel({folder})
             if (record := committed(folder, request)) is not None:

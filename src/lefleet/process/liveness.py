@@ -4,6 +4,8 @@ written down."""
 import fcntl
 import os
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _TRIES = 20
@@ -28,6 +30,21 @@ def processes_marked(name: str) -> dict[int, str]:
         for variable in environment.split(b"\0"):
             if variable.startswith(mark):
                 found[int(entry.name)] = os.fsdecode(variable[len(mark) :])
+    return found
+
+
+def with_descendants(pids: Iterable[int]) -> set[int]:
+    """These living processes and all that they have started, directly or not: a program that writes
+    its own title over its environment shows no mark."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1])
+    found = set(pids) & parents.keys()
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
     return found
 
 
@@ -64,7 +81,12 @@ def is_held(file: Path) -> bool:
 
 def this_process() -> str:
     """Identifies this process among those of all machines, for as long as machines run."""
-    return f"{_machine()}:{os.getpid()}:{_start(os.getpid())}"
+    return identity_of(os.getpid())
+
+
+def identity_of(pid: int) -> str:
+    """As `this_process`, of another process on this machine."""
+    return f"{_machine()}:{pid}:{_start(pid)}"
 
 
 def has_ended(process: str) -> bool:
