@@ -5,9 +5,11 @@ The hosts are network namespaces on one bridge; they share all files. Making the
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from lefleet.cluster.jobs import Jobs
@@ -31,6 +33,8 @@ class TwoHosts:
         self._token = workdir / "token"
         self._token.write_text(secrets.token_hex(32))
         self._jobs = Jobs(f"http://{_HEAD}:8265", str(self._token))
+        # Not below the work folder: paths of sockets are short.
+        self._temp = tempfile.mkdtemp(prefix="lefleet-ray-")
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -67,6 +71,7 @@ class TwoHosts:
                 os.kill(int(pid), signal.SIGKILL)
             _ip("netns", "del", address, must=False)
         _ip("link", "del", _BRIDGE, must=False)
+        shutil.rmtree(self._temp, ignore_errors=True)
 
     def _nodes(self) -> int:
         try:
@@ -86,7 +91,7 @@ class TwoHosts:
         ):
             _ip("-n", address, *inside)
         argv = ["ip", "netns", "exec", address, sys.executable, "-m", "ray.scripts.scripts"]
-        argv += ["start", "--block", *flags, f"--temp-dir={self.workdir / 'ray'}", "--num-cpus=1"]
+        argv += ["start", "--block", *flags, f"--temp-dir={self._temp}", "--num-cpus=1"]
         variables = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self._token),
